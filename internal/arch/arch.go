@@ -1,0 +1,97 @@
+// Package arch holds the project's import table: which package may import which
+// others of the project. Its test reads every file's imports with go/parser (not
+// through go list, whose cached answer could keep a stale pass).
+package arch
+
+import "strings"
+
+// everywhere may be imported by every package.
+var everywhere = []string{"internal/errext", "internal/redact", "internal/progress"}
+
+// table says what each package may import of the project, besides everywhere
+// and itself. A name that ends in /... covers the package and all below it; the
+// longest matching row decides. A package without a row may import nothing.
+var table = map[string][]string{
+	"internal/store":        {"manifest/digest"},
+	"internal/store/...":    {"internal/store", "internal/store/storetest", "manifest/digest"},
+	"internal/strictyaml":   {},
+	"internal/safetensors":  {},
+	"internal/tokenizer":    {},
+	"internal/chattemplate": {},
+	"internal/openai":       {"internal/pipenet"},
+	"internal/pipenet":      {},
+	"internal/standin":      {"internal/safetensors", "internal/tokenizer", "internal/chattemplate", "internal/openai", "internal/pipenet"},
+	"internal/service":      {"manifest/region", "internal/strictyaml"},
+	"internal/arch":         {},
+	"internal/demo":         {},
+	"manifest/digest":       {},
+	"manifest/region":       {},
+	"manifest/model":        readers,
+	"manifest/engine":       readers,
+	"manifest/deploy":       readers,
+	"manifest/probes":       readers,
+	"manifest":              {"manifest/model", "manifest/engine", "manifest/deploy", "manifest/probes", "manifest/digest", "manifest/region", "internal/store", "internal/store/dir", "internal/store/mem"},
+	"manifest/rules":        {"manifest", "manifest/model", "manifest/engine", "manifest/deploy", "manifest/probes", "manifest/digest"},
+	"manifest/release":      {"manifest", "manifest/digest", "internal/store"},
+	"verify":                {"manifest", "manifest/digest", "manifest/release", "internal/store"},
+	"verify/report":         {"manifest", "verify", "internal/store", "internal/report"},
+	"replicate":             {"verify", "manifest", "manifest/digest", "manifest/region", "manifest/release", "internal/store"},
+	"playbooks":             {"internal/strictyaml"},
+	"drill":                 {"playbooks", "manifest/digest"},
+	"drill/bootlog":         {"drill"},
+	"drill/probe":           {"manifest/probes", "manifest/digest", "manifest/region", "internal/openai"},
+	"drill/traffic":         {"manifest/probes", "manifest/region", "internal/openai"},
+	"drill/step":            {"drill", "drill/bootlog", "drill/probe", "drill/traffic", "drill/ledger", "playbooks", "manifest/...", "verify", "replicate", "internal/store", "internal/strictyaml", "internal/openai"},
+	"drill/launch/...":      {"drill", "internal/openai"},
+	"drill/router/...":      {"drill", "internal/openai"},
+	"drill/tui":             {"drill", "internal/openai"},
+	"drill/ledger":          {"drill", "internal/store", "manifest/digest"},
+	"drill/report":          {"drill", "internal/store", "internal/report"},
+	"drill/routing":         {"manifest/region"},
+	"drill/routing/...":     {"drill/routing", "manifest/region", "internal/openai"},
+	"cmd/drkit":             {"..."},
+}
+
+// readers may be imported by manifest and import only leaf packages.
+var readers = []string{"manifest/digest", "internal/store", "internal/strictyaml", "internal/safetensors", "internal/tokenizer", "internal/chattemplate"}
+
+// testOnly lists what tests may import beyond the table: fakes and fixtures that
+// no shipped code reaches.
+var testOnly = []string{"internal/store/dir", "internal/store/mem", "internal/store/storetest", "internal/pipenet"}
+
+// allowed reports whether a package may import another of the project; both are
+// paths below the module.
+func allowed(from, to string, test bool) bool {
+	if from == to || matchesAny(to, everywhere) || (test && matchesAny(to, testOnly)) {
+		return true
+	}
+	return matchesAny(to, row(from))
+}
+
+func row(from string) []string {
+	best, key := -1, ""
+	for k := range table {
+		if matches(from, k) && len(k) > best {
+			best, key = len(k), k
+		}
+	}
+	return table[key]
+}
+
+func matchesAny(path string, patterns []string) bool {
+	for _, p := range patterns {
+		if matches(path, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func matches(path, pattern string) bool {
+	root, below := strings.CutSuffix(pattern, "...")
+	if !below {
+		return path == pattern
+	}
+	root = strings.TrimSuffix(root, "/")
+	return root == "" || path == root || strings.HasPrefix(path, root+"/")
+}
