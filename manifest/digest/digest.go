@@ -1,0 +1,76 @@
+// Package digest holds checksums as values: one digest with its algorithm, and
+// the set of digests that one read of a file yields.
+package digest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Algorithm names, as they stand in manifests and reports.
+const (
+	SHA256    = "sha256"
+	CRC64NVME = "crc64nvme"
+	CRC32     = "crc32"
+	CRC32C    = "crc32c"
+	MD5       = "md5"
+	GitSHA1   = "gitsha1"
+)
+
+// hexLength is the number of hexadecimal digits of each algorithm's digest.
+var hexLength = map[string]int{SHA256: 64, CRC64NVME: 16, CRC32: 8, CRC32C: 8, MD5: 32, GitSHA1: 40}
+
+// Digest is one checksum. Its text form is "algorithm:hex". It is comparable
+// and so can be a map key; the zero value means "none".
+type Digest struct{ Algorithm, Hex string }
+
+// String is the text form, or "" for the zero value.
+func (d Digest) String() string {
+	if d == (Digest{}) {
+		return ""
+	}
+	return d.Algorithm + ":" + d.Hex
+}
+
+// Parse reads the text form. The algorithm must be known and the hexadecimal
+// digits complete and lower case.
+func Parse(text string) (Digest, error) {
+	algorithm, hex, ok := strings.Cut(text, ":")
+	if !ok {
+		return Digest{}, fmt.Errorf("parsing digest %q: no algorithm before a colon", text)
+	}
+	want, known := hexLength[algorithm]
+	if !known {
+		return Digest{}, fmt.Errorf("parsing digest %q: unknown algorithm %q", text, algorithm)
+	}
+	if len(hex) != want || strings.Trim(hex, "0123456789abcdef") != "" {
+		return Digest{}, fmt.Errorf("parsing digest %q: want %d lower-case hexadecimal digits", text, want)
+	}
+	return Digest{algorithm, hex}, nil
+}
+
+// MarshalText makes a Digest a JSON string.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (d *Digest) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*d = Digest{}
+		return nil
+	}
+	parsed, err := Parse(string(text))
+	if err != nil {
+		return err
+	}
+	*d = parsed
+	return nil
+}
+
+// Set holds the digests of one sequence of bytes by algorithm, in hexadecimal.
+type Set map[string]string
+
+// Get returns the digest of the given algorithm and whether the set has it.
+func (s Set) Get(algorithm string) (Digest, bool) {
+	hex, ok := s[algorithm]
+	return Digest{algorithm, hex}, ok
+}
