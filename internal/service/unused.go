@@ -1,0 +1,56 @@
+package service
+
+import (
+	"fmt"
+	"regexp"
+
+	"drkit/internal/strictyaml"
+)
+
+// Note says that something in the file has no effect in this version.
+type Note struct {
+	Line int
+	Path string // "regions[1].capacity"
+	Text string
+}
+
+// unused is everything that decodes and that nothing in this version uses. An
+// entry goes when the part that uses it is built. Is narrows the entry to one
+// value; a mapping or list is named once, without what is inside it.
+var unused = []struct{ path, is, text string }{
+	{path: "metadata.tier", text: "kept for reports of several services"},
+	{path: "engine.kind", is: "sglang", text: "its flags and configuration are not read: the rules know vLLM"},
+	{path: "regions[].s3", text: "stores are directories"},
+	{path: "regions[].layout", is: "in-place", text: "releases are kept in the drkit layout"},
+	{path: "regions[].model_prefix", text: "releases are kept in the drkit layout"},
+	{path: "regions[].registry", text: "images are not compared or copied"},
+	{path: "regions[].allowed_differences", text: "renderings of two regions are not compared"},
+	{path: "regions[].endpoints", text: "production is not compared with the release"},
+	{path: "regions[].capacity", text: "capacity is not checked: no run claims full-capacity"},
+	{path: "regions[].canary.launcher", is: "kubernetes", text: "canaries are processes"},
+	{path: "regions[].canary.context", text: "canaries are processes"},
+	{path: "regions[].canary.namespace", text: "canaries are processes"},
+	{path: "regions[].canary.weights", is: "as-deployed", text: "a canary boots from restored weights"},
+	{path: "regions[].routers", text: "production's routers are for live modes: only rehearsals are run"},
+	{path: "edge", text: "the edge is for live modes: no run claims edge"},
+	{path: "rehearsal.source", is: "endpoints", text: "a rehearsal starts from a canary of the source's copy"},
+	{path: "objectives.soak", text: "a run ends when traffic is steady"},
+	{path: "objectives.cache_warm", text: "the return of the cache's hit rate is not judged"},
+	{path: "objectives.must_prove[]", is: "edge", text: "no run of this version proves it: every drill will be incomplete"},
+	{path: "objectives.must_prove[]", is: "full-capacity", text: "no run of this version proves it: every drill will be incomplete"},
+	{path: "run.ledger", text: "runs are kept in run.dir only"},
+}
+
+var index = regexp.MustCompile(`\[\d+\]`)
+
+// findUnused lists the entries of the table that the file writes.
+func findUnused(doc *strictyaml.Document) (notes []Note) {
+	for path, line := range doc.Paths() {
+		for _, u := range unused {
+			if index.ReplaceAllString(path, "[]") == u.path && (u.is == "" || doc.Text(path) == u.is) {
+				notes = append(notes, Note{line, path, fmt.Sprintf("has no effect in this version: %s", u.text)})
+			}
+		}
+	}
+	return notes
+}

@@ -1,0 +1,83 @@
+package playbooks
+
+import (
+	"fmt"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Markdown renders the playbook for a person: an overview with the clock's
+// share of each step, then what each proves and what to do when it is red.
+// Each step's heading is its id, so that a report can link to it.
+func Markdown(p Playbook) string {
+	var b strings.Builder
+	title := or(p.Title, p.Name)
+	fmt.Fprintf(&b, "# %s\n\nPlaybook `%s`, mode %s, %d steps, budgets %s in all.\n\n", title, p.Name, p.Mode, len(p.Steps), duration(p.Budget()))
+	b.WriteString("| # | step | kind | budget | given up after |\n|---|---|---|---|---|\n")
+	for i, s := range p.Steps {
+		fmt.Fprintf(&b, "| %d | [%s](#%s) | %s | %s | %s |\n", i+1, s.ID, s.ID, cell(s.Kind), budget(s), duration(s.Timeout))
+	}
+	for _, s := range p.Steps {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s\n", s.ID, s.Text, details(s))
+	}
+	return b.String()
+}
+
+func budget(s Step) string {
+	if s.Budget == 0 {
+		return "–"
+	}
+	return duration(s.Budget)
+}
+
+// details is one line on how the step is run.
+func details(s Step) string {
+	d := fmt.Sprintf("Kind `%s`", s.Kind)
+	if w := options(&s.With); w != "" {
+		d += " with `" + w + "`"
+	}
+	if s.Budget > 0 {
+		d += ", budget " + duration(s.Budget)
+	}
+	d += ". After " + duration(s.Timeout)
+	if s.OnTimeout == Hold {
+		d += " the run holds and waits for a person"
+	} else {
+		d += " the run undoes what it did and ends"
+	}
+	switch s.Retries {
+	case 0:
+	case 1:
+		d += "; tried once more before that counts"
+	default:
+		d += fmt.Sprintf("; tried %d times more before that counts", s.Retries)
+	}
+	if s.When == Always {
+		d += "; runs after a failure too"
+	}
+	return d + "."
+}
+
+// options prints a step's with on one line, without comments.
+func options(n *yaml.Node) string {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	var parts []string
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			parts = append(parts, options(n.Content[i])+": "+options(n.Content[i+1]))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case yaml.SequenceNode:
+		for _, item := range n.Content {
+			parts = append(parts, options(item))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return strings.Join(strings.Fields(n.Value), " ")
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
