@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 )
 
 // Model is one entry of /v1/models. An adapter names its base model as Parent
@@ -80,6 +82,35 @@ type TokenizeResponse struct {
 type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
+}
+
+// UnmarshalJSON reads content as a text, null, or a list of text parts, which
+// are joined by newlines as vLLM joins them.
+func (m *Message) UnmarshalJSON(b []byte) error {
+	var raw struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	*m = Message{Role: raw.Role}
+	if len(raw.Content) == 0 || json.Unmarshal(raw.Content, &m.Content) == nil {
+		return nil
+	}
+	var parts []struct{ Type, Text string }
+	if err := json.Unmarshal(raw.Content, &parts); err != nil {
+		return errors.New("a message's content must be a text or a list of text parts")
+	}
+	texts := make([]string, len(parts))
+	for i, p := range parts {
+		if p.Type != "text" {
+			return fmt.Errorf("a message has a part of type %q; only text is supported", p.Type)
+		}
+		texts[i] = p.Text
+	}
+	m.Content = strings.Join(texts, "\n")
+	return nil
 }
 
 // StreamOptions asks a stream for a last event with the usage.

@@ -10,6 +10,7 @@ import (
 // Algorithm names, as they stand in manifests and reports.
 const (
 	SHA256    = "sha256"
+	SHA512    = "sha512" // image references may use it; files are not hashed with it
 	CRC64NVME = "crc64nvme"
 	CRC32     = "crc32"
 	CRC32C    = "crc32c"
@@ -18,7 +19,7 @@ const (
 )
 
 // hexLength is the number of hexadecimal digits of each algorithm's digest.
-var hexLength = map[string]int{SHA256: 64, CRC64NVME: 16, CRC32: 8, CRC32C: 8, MD5: 32, GitSHA1: 40}
+var hexLength = map[string]int{SHA256: 64, SHA512: 128, CRC64NVME: 16, CRC32: 8, CRC32C: 8, MD5: 32, GitSHA1: 40}
 
 // Digest is one checksum. Its text form is "algorithm:hex". It is comparable
 // and so can be a map key; the zero value means "none".

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drkit/internal/errext"
+	"drkit/internal/service"
+	"drkit/manifest"
+	"drkit/manifest/rules"
+)
+
+// checkOptions are those of manifest check.
+type checkOptions struct {
+	serviceOption
+	outputOption
+	progressOption
+	Manifest string
+	Strict   bool
+}
+
+func newManifestCheck(s *streams, run func(context.Context, *streams, checkOptions) error) *cobra.Command {
+	var o checkOptions
+	c := &cobra.Command{
+		Use:   "check [MANIFEST]",
+		Short: "Say whether a release would boot elsewhere and answer the same",
+		Long: `The pre-release gate: reads the release that drkit.yaml describes, or a manifest
+file, and says without booting anything what the engine would refuse, which
+requests would fail, and what would be answered wrongly. Findings of severity
+block, request and silent fail the gate; degraded ones do with --strict.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.Manifest = args[0]
+			}
+			return run(c.Context(), s, o)
+		},
+	}
+	o.serviceOption.addFlags(c)
+	o.outputOption.addFlags(c)
+	o.progressOption.addFlags(c)
+	c.Flags().BoolVar(&o.Strict, "strict", false, "degraded findings fail the gate too")
+	return c
+}
+
+// checked is the result of a check.
+type checked struct {
+	Schema   string             `json:"schema"`
+	Service  string             `json:"service"`
+	Release  string             `json:"release"`
+	Verdict  string             `json:"verdict"` // holds, holds-with-waivers, fails
+	Files    int                `json:"files"`
+	Findings []manifest.Finding `json:"findings"`
+}
+
+func runManifestCheck(ctx context.Context, s *streams, o checkOptions) error {
+	if err := o.outputOption.check(); err != nil {
+		return err
+	}
+	m, svc, err := o.subject(ctx, s)
+	if err != nil {
+		return err
+	}
+	res := checked{Schema: "drkit.check/1.0", Service: m.Service, Release: m.Release, Files: len(m.Contents.Files), Findings: []manifest.Finding{}}
+	res.Findings = append(res.Findings, rules.Check(m)...)
+	if svc != nil {
+		res.Findings = append(rules.Apply(res.Findings, waivers(svc), now()), notes(svc)...)
+	}
+	res.Verdict = verdict(res.Findings, o.Strict)
+	if err := printCheck(s, o, res); err != nil {
+		return err
+	}
+	if res.Verdict == "fails" {
+		return conclude(errext.Gate)
+	}
+	return nil
+}
+
+// subject is the manifest file that was named, or the release as the sources are
+// now: a gate must see what is going to be released, not what was.
+func (o checkOptions) subject(ctx context.Context, s *streams) (*manifest.Manifest, *service.Service, error) {
+	if o.Manifest != "" {
+		c, svc, err := chooseRelease(ctx, s, o.serviceOption, releaseOption{Manifest: o.Manifest}, o.progressOption)
+		return c.manifest, svc, err
+	}
+	mode, err := o.mode(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	svc, err := o.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	meter := newMeter(s, mode)
+	defer meter.close()
+	m, _, err := buildRelease(ctx, svc, meter.progress())
+	return m, svc, err
+}
+
+// notes are the settings of drkit.yaml that this version does not use.
+func notes(svc *service.Service) []manifest.Finding {
+	var all []manifest.Finding
+	for _, n := range svc.Unused() {
+		all = append(all, manifest.Finding{Rule: "drkit.yaml", Severity: manifest.Info, Part: "service", Path: svc.File, Line: n.Line, Field: n.Path, Message: n.Text})
+	}
+	return all
+}
+
+func verdict(findings []manifest.Finding, strict bool) string {
+	waived := false
+	for _, f := range findings {
+		if !f.Severity.FailsGate(strict) {
+			continue
+		}
+		if f.Waived == "" {
+			return "fails"
+		}
+		waived = true
+	}
+	if waived {
+		return "holds-with-waivers"
+	}
+	return "holds"
+}
+
+// gateFindings are the findings of a release that fail the gate and are not waived.
+func gateFindings(m *manifest.Manifest, svc *service.Service) []manifest.Finding {
+	all := rules.Apply(rules.Check(m), waivers(svc), now())
+	return slices.DeleteFunc(all, func(f manifest.Finding) bool { return f.Waived != "" || !f.Severity.FailsGate(false) })
+}
+
+func printCheck(s *streams, o checkOptions, res checked) error {
+	if o.json() {
+		return writeJSON(s, res)
+	}
+	failing := 0
+	for _, f := range res.Findings {
+		if f.Waived == "" && f.Severity.FailsGate(o.Strict) {
+			failing++
+		}
+	}
+	fmt.Fprintf(s.Out, "release %.12s of %s, %d files: %s", res.Release, res.Service, res.Files, strings.ReplaceAll(res.Verdict, "-", " "))
+	if failing > 0 {
+		fmt.Fprintf(s.Out, ", %d findings fail the gate", failing)
+	}
+	fmt.Fprintln(s.Out)
+	return printFindings(s, slices.Values(res.Findings))
+}
+
+// printFindings writes findings for people, grouped by their order.
+func printFindings(s *streams, findings iter.Seq[manifest.Finding]) error {
+	for f := range findings {
+		where := f.Part + "/" + f.Path
+		if f.Part == "service" {
+			where = f.Path
+		}
+		if f.Line > 0 {
+			where += fmt.Sprintf(":%d", f.Line)
+		}
+		fmt.Fprintf(s.Out, "\n%-8s %s  %s\n", f.Severity, f.Rule, strings.TrimSuffix(where, "/"))
+		for _, line := range [][2]string{{"", f.Message}, {"field: ", f.Field}, {"you would see: ", f.Seen}, {"hint: ", f.Hint}, {"waived: ", f.Waived}} {
+			if line[1] != "" {
+				fmt.Fprintf(s.Out, "         %s%s\n", line[0], line[1])
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,11 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func newDrill(s *streams) *cobra.Command {
+	c := &cobra.Command{Use: "drill", Short: "Run a timed recovery, or look at one that ran"}
+	c.AddCommand(newDrillRun(s, runDrill), newDrillAbort(s, runDrillAbort), newDrillReplay(s, runDrillReplay))
+	return c
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"drkit/drill"
+	"drkit/drill/ledger"
+	drillreport "drkit/drill/report"
+	"drkit/drill/tui"
+	"drkit/internal/errext"
+	"drkit/internal/service"
+)
+
+// afterOptions are those of the commands that look at a run that was made.
+type afterOptions struct {
+	serviceOption
+	outputOption
+	progressOption
+	Run   string
+	Dir   string
+	Speed float64
+}
+
+func (o *afterOptions) addFlags(c *cobra.Command) {
+	o.serviceOption.addFlags(c)
+	o.outputOption.addFlags(c)
+	o.progressOption.addFlags(c)
+	c.Flags().StringVar(&o.Dir, "run-dir", "", "folder of the runs (default: run.dir of drkit.yaml)")
+}
+
+// runs is the folder of the runs: the flag, else drkit.yaml's, else .drkit.
+func (o *afterOptions) runs() (string, error) {
+	if o.Dir != "" {
+		return o.Dir, nil
+	}
+	svc, err := service.Load(o.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ".drkit", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return svc.Run.Dir.Path, nil
+}
+
+// which is the run that was named, else the newest.
+func (o *afterOptions) which() (dir, run string, err error) {
+	if dir, err = o.runs(); err != nil {
+		return "", "", err
+	}
+	if o.Run != "" {
+		return dir, o.Run, nil
+	}
+	run, err = ledger.Latest(dir)
+	if err != nil {
+		return "", "", errext.WithHint(errext.WithStatus(fmt.Errorf("finding the newest run in %s: %w", dir, err), errext.Usage), "name a run, or the folder with --run-dir")
+	}
+	return dir, run, nil
+}
+
+func newDrillAbort(s *streams, run func(context.Context, *streams, afterOptions) error) *cobra.Command {
+	var o afterOptions
+	c := &cobra.Command{
+		Use:   "abort [RUN]",
+		Short: "Take back what a run changed whose process is gone",
+		Long: `Reads the journal of a run that was killed, takes back every change that is not
+proven to be taken back, newest first, proves it, and closes the journal. It may be
+repeated. Without a name it takes the newest run. A run whose process still lives
+is refused: interrupt it in its own terminal.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.Run = args[0]
+			}
+			return run(c.Context(), s, o)
+		},
+	}
+	o.addFlags(c)
+	return c
+}
+
+func runDrillAbort(ctx context.Context, s *streams, o afterOptions) error {
+	if err := o.outputOption.check(); err != nil {
+		return err
+	}
+	dir, id, err := o.which()
+	if err != nil {
+		return err
+	}
+	journal, err := ledger.Open(dir, id, s.Redactor.Bytes)
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	if n := journal.Cut(); n > 0 {
+		fmt.Fprintf(s.Err, "a half line of %d bytes at the journal's end was cut off\n", n)
+	}
+	ended := alreadyEnded(journal)
+	run, err := drill.Abort(ctx, journal, undos(), drillreport.NewPlain(s.Err))
+	if err != nil {
+		return err
+	}
+	if err := writeReports(s, run, ledger.Dir(dir, id), nil, o.json()); err != nil {
+		return err
+	}
+	if left := run.Left(); len(left) > 0 {
+		return conclude(errext.Unclean)
+	}
+	if ended {
+		fmt.Fprintf(s.Err, "run %s had ended clean: nothing was left to take back\n", id)
+	}
+	return nil
+}
+
+func alreadyEnded(j *ledger.Journal) bool {
+	run, err := drill.Replay(j.Events())
+	return err == nil && run.Finished != nil && len(run.Left()) == 0
+}
+
+func newDrillReplay(s *streams, run func(context.Context, *streams, afterOptions) error) *cobra.Command {
+	var o afterOptions
+	c := &cobra.Command{
+		Use:   "replay [RUN|JOURNAL]",
+		Short: "Show a run again from its journal",
+		Long: `Folds a journal and shows the same screen and the same report as the run did. A
+journal that contradicts itself is refused (status 6).`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.Run = args[0]
+			}
+			return run(c.Context(), s, o)
+		},
+	}
+	o.addFlags(c)
+	c.Flags().Float64Var(&o.Speed, "speed", 0, "play it on the screen, so many times faster than it was; 0 prints the report alone")
+	return c
+}
+
+func runDrillReplay(ctx context.Context, s *streams, o afterOptions) error {
+	if err := o.outputOption.check(); err != nil {
+		return err
+	}
+	mode, err := o.mode(s)
+	if err != nil {
+		return err
+	}
+	path, err := o.journalPath()
+	if err != nil {
+		return err
+	}
+	run, err := ledger.LoadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := drill.Verify(run); err != nil {
+		return err
+	}
+	if o.Speed > 0 {
+		if err := play(ctx, s, mode, path, o.Speed); err != nil {
+			return err
+		}
+	}
+	format := "markdown"
+	if o.json() {
+		format = "json"
+	}
+	if err := drillFormats[format](s.Out, run); err != nil {
+		return err
+	}
+	if run.Finished == nil {
+		return errext.WithHint(fmt.Errorf("run %s has not ended", run.ID), "drkit drill abort "+run.ID+" takes back what it changed, if its process is gone")
+	}
+	return nil
+}
+
+// journalPath takes a run's name or a journal's file.
+func (o *afterOptions) journalPath() (string, error) {
+	if info, err := os.Stat(o.Run); o.Run != "" && err == nil && info.Mode().IsRegular() {
+		return o.Run, nil
+	}
+	dir, id, err := o.which()
+	if err != nil {
+		return "", err
+	}
+	return ledger.Path(dir, id), nil
+}
+
+func play(ctx context.Context, s *streams, mode, path string, speed float64) error {
+	if mode == "tty" {
+		return tui.Replay(ctx, ledger.Read(path), speed, tui.Options{Input: os.Stdin, Output: s.RawOut, NoColor: s.Getenv("NO_COLOR") != ""})
+	}
+	plain, run := drillreport.NewPlain(s.Err), &drill.Run{}
+	for e, err := range ledger.Read(path) {
+		if err == nil {
+			err = run.Apply(e)
+		}
+		if err != nil {
+			return err
+		}
+		if err := plain.Event(e, run); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drkit/drill"
+	"drkit/drill/launch/process"
+	"drkit/drill/ledger"
+	drillreport "drkit/drill/report"
+	"drkit/drill/step"
+	"drkit/drill/traffic"
+	"drkit/drill/tui"
+	"drkit/internal/errext"
+	"drkit/internal/service"
+	"drkit/internal/store"
+	"drkit/internal/store/dir"
+	"drkit/manifest/release"
+	"drkit/playbooks"
+)
+
+// drillOptions are those of drill run.
+type drillOptions struct {
+	serviceOption
+	outputOption
+	progressOption
+	Release, Target, Playbook string
+	Demo                      bool
+	Reports                   []string
+}
+
+func newDrillRun(s *streams, run func(context.Context, *streams, drillOptions) error) *cobra.Command {
+	var o drillOptions
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Rehearse the recovery of a service against the clock",
+		Long: `Boots a canary from the target region's copy alone, compares its answers with the
+recorded probes, moves a rehearsal router over to it while traffic runs, and times
+all of it against the objective. Production's routers and the source region are
+not touched. Everything that the drill starts is taken back at the end, on failure
+and on Ctrl-C; after a kill -9, drkit drill abort does it from the journal.`,
+		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), s, o) },
+	}
+	o.serviceOption.addFlags(c)
+	o.outputOption.addFlags(c)
+	o.progressOption.addFlags(c)
+	c.Flags().StringVar(&o.Release, "release", "", "drill this release instead of the published one")
+	c.Flags().StringVar(&o.Target, "target", "", "region that takes over (needed when there are several)")
+	c.Flags().StringVar(&o.Playbook, "playbook", "", "built-in name or file (default: that of drkit.yaml)")
+	c.Flags().BoolVar(&o.Demo, "demo", false, "label the run a demonstration: the stand-in engine and the reference router are accepted, and it never counts as a success")
+	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH or json=PATH (repeatable)")
+	return c
+}
+
+func runDrill(ctx context.Context, s *streams, o drillOptions) error {
+	if err := o.outputOption.check(); err != nil {
+		return err
+	}
+	mode, err := o.mode(s)
+	if err != nil {
+		return err
+	}
+	reports, err := parseReports(o.Reports)
+	if err != nil {
+		return err
+	}
+	d, err := newDrillPlan(o)
+	if err != nil {
+		return err
+	}
+	run, err := d.run(ctx, s, mode)
+	if run == nil || run.Finished == nil {
+		return err
+	}
+	if werr := writeReports(s, run, d.dir, reports, o.json()); werr != nil {
+		err = errors.Join(err, errext.WithStatus(werr, errext.Evidence))
+	}
+	if err != nil {
+		return errors.Join(err, conclude(errext.Status(run.Finished.Status)))
+	}
+	return conclude(errext.Status(run.Finished.Status))
+}
+
+// drillPlan is a drill before it starts.
+type drillPlan struct {
+	o        drillOptions
+	svc      *service.Service
+	playbook playbooks.Playbook
+	source   copyOf
+	target   copyOf
+	id, dir  string
+	launcher *process.Launcher
+}
+
+func newDrillPlan(o drillOptions) (*drillPlan, error) {
+	svc, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	d := &drillPlan{o: o, svc: svc, launcher: newLauncher(svc), id: ledger.NewID(now())}
+	d.dir = ledger.Dir(svc.Run.Dir.Path, d.id)
+	target, err := chooseTarget(svc, o.Target)
+	if err != nil {
+		return nil, err
+	}
+	if err := drillable(svc, svc.Source(), target); err != nil {
+		return nil, err
+	}
+	if d.source, err = openCopy(svc.Source()); err != nil {
+		return nil, err
+	}
+	if d.target, err = openCopy(target); err != nil {
+		return nil, err
+	}
+	name := o.Playbook
+	if name == "" {
+		name = svc.Playbook
+		if file, ok := svc.PlaybookFile(); ok {
+			name = file
+		}
+	}
+	d.playbook, err = loadPlaybook(name)
+	return d, err
+}
+
+func chooseTarget(svc *service.Service, name string) (*service.Region, error) {
+	targets := svc.Targets()
+	if name == "" && len(targets) == 1 {
+		return targets[0], nil
+	}
+	var names []string
+	for _, t := range targets {
+		if t.Name == name {
+			return t, nil
+		}
+		names = append(names, t.Name)
+	}
+	if len(targets) == 0 {
+		return nil, usage(fmt.Errorf("%s has no target region", svc.File), "add a region with role: target")
+	}
+	if name == "" {
+		return nil, usage(errors.New("there are several target regions"), "name one with --target: "+strings.Join(names, ", "))
+	}
+	return nil, usage(fmt.Errorf("%s has no target region %q", svc.File, name), "the targets are "+strings.Join(names, ", "))
+}
+
+// run starts the journal, the display and the runner, and returns the folded run.
+func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Run, error) {
+	start := d.start(ctx)
+	journal, err := ledger.Create(d.svc.Run.Dir.Path, d.id, s.Redactor.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	defer journal.Close()
+	world := d.world(start)
+	defer world.Close()
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	display, wait := newDisplay(ctx, s, mode, func() { abort(signalCause{}) })
+	runner := drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Undo: undos(), Leave: secondSignal(ctx)}
+	run, err := runner.Run(causeWithStatus(ctx), d.id, start)
+	wait(run)
+	return run, err
+}
+
+// causeWithStatus gives the runner the exit status of a signal in its own terms.
+func causeWithStatus(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
+	context.AfterFunc(parent, func() {
+		cause := context.Cause(parent)
+		if sig, ok := errors.AsType[signalCause](cause); ok {
+			cause = errext.WithStatus(cause, sig.status())
+		}
+		cancel(cause)
+	})
+	return ctx
+}
+
+func (d *drillPlan) start(ctx context.Context) drill.RunStarted {
+	o := d.svc.Objectives
+	start := drill.RunStarted{
+		Service: d.svc.Metadata.Name, Mode: d.playbook.Mode, Demo: d.o.Demo, Playbook: d.playbook.Name, Release: d.releaseID(ctx),
+		Source: d.source.region.Name, Target: d.target.region.Name, Tool: toolVersion(), WorkDir: d.dir,
+		Objectives: drill.Objectives{RTO: o.RTO, TTFTP99: o.TTFTP99, ErrorRate: o.ErrorRate, MustProve: o.MustProve,
+			Steady: drill.Steady{Windows: o.Steady.Windows, Window: o.Steady.Window, MinRequests: o.Steady.MinRequests, Load: o.Steady.Load}},
+	}
+	start.PlanHash = d.hash(start)
+	return start
+}
+
+// releaseID is what the target publishes; preflight says it when that cannot be read.
+func (d *drillPlan) releaseID(ctx context.Context) string {
+	if d.o.Release != "" {
+		return d.o.Release
+	}
+	c, err := release.ReadCurrent(ctx, d.target.state, d.target.region.Name, d.svc.Metadata.Name)
+	if err != nil {
+		return ""
+	}
+	return c.Release
+}
+
+// hash covers what is going to be done and what it must prove.
+func (d *drillPlan) hash(start drill.RunStarted) string {
+	start.Tool, start.WorkDir = "", ""
+	content, err := json.Marshal(struct {
+		Playbook       string
+		Start          drill.RunStarted
+		Source, Target service.Canary
+		Router         service.RehearsalRouter
+		Traffic        []service.Traffic
+	}{d.playbook.Hash(), start, d.source.region.Canary, d.target.region.Canary, d.svc.Rehearsal.Router, d.svc.Traffic})
+	if err != nil {
+		panic(err) // strings, numbers and lists
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+func (d *drillPlan) world(start drill.RunStarted) *step.World {
+	w := &step.World{
+		Service: d.svc.Metadata.Name, Release: d.o.Release, Served: d.served(), WorkDir: d.dir, By: operator(),
+		Source: stepRegion(d.source), Target: stepRegion(d.target),
+		Launcher: d.launcher, UndoLaunch: undoLaunch(d.launcher), Validate: process.Validate,
+		OpenDir:   func(path string) store.ReadWriter { return dir.Plain(path) },
+		NewRouter: newRouter, Router: d.router(), Objectives: start.Objectives, Waivers: waivers(d.svc), HTTP: httpClient(),
+	}
+	for _, a := range d.svc.Model.Adapters {
+		w.Adapters = append(w.Adapters, a.Name)
+	}
+	for _, c := range d.svc.Traffic {
+		w.Classes = append(w.Classes, traffic.Class{Name: c.Name, Residency: c.Residency, Share: c.Share, Shape: traffic.Shape(c.Shape)})
+	}
+	return w
+}
+
+func stepRegion(c copyOf) step.Region {
+	return step.Region{Name: c.region.Name, Residency: c.region.Residency, Store: c.store, State: c.state,
+		Location: c.region.Store.String(), StateLocation: c.region.State.String(), Command: c.region.Canary.Command}
+}
+
+// served is the model name that canaries serve and traffic asks for: the one in
+// the engine's arguments, else the service's own name.
+func (d *drillPlan) served() string {
+	args := slices.Concat(d.svc.Engine.Args, d.target.region.Canary.Command)
+	for i, a := range args {
+		if v, ok := strings.CutPrefix(a, "--served-model-name="); ok && !strings.Contains(v, "{{") {
+			return v
+		}
+		if a == "--served-model-name" && i+1 < len(args) && !strings.Contains(args[i+1], "{{") {
+			return args[i+1]
+		}
+	}
+	return d.svc.Metadata.Name
+}
+
+// router is the rehearsal router's command: the driver's own when none is given.
+func (d *drillPlan) router() step.RouterCommand {
+	r := d.svc.Rehearsal.Router
+	command := r.Command
+	if len(command) == 0 {
+		command = defaultRouterCommand(r.Driver)
+	}
+	return step.RouterCommand{Driver: r.Driver, Command: command}
+}
+
+func defaultRouterCommand(driver string) []string {
+	if driver != "reference" {
+		return []string{"vllm-router", "--host", "127.0.0.1", "--port", "{{port}}", "--prometheus-host", "127.0.0.1", "--prometheus-port", "{{metrics_port}}",
+			"--policy", "cache_aware", "--worker-urls", "{{worker}}"}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	return []string{self, "route", "serve", "--port", "{{port}}", "--worker", "{{worker}}={{worker_region}}:{{worker_residency}}"}
+}
+
+// operator is who runs the drill, as the machine knows it: asserted, not proven.
+func operator() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return name + "@" + host
+}
+
+// newDisplay shows the run while it goes on. wait returns when the display is
+// closed and the terminal is restored.
+func newDisplay(ctx context.Context, s *streams, mode string, abort func()) (drill.Handler, func(*drill.Run)) {
+	switch mode {
+	case "tty":
+		screen := tui.New(tui.Options{Abort: abort, Input: os.Stdin, Output: s.RawOut, NoColor: s.Getenv("NO_COLOR") != ""})
+		done := make(chan error, 1)
+		go func() { done <- screen.Run(context.WithoutCancel(ctx)) }()
+		return screen, func(*drill.Run) {
+			if err := <-done; err != nil {
+				printError(s, fmt.Errorf("the screen: %w", err))
+			}
+		}
+	case "json":
+		enc := json.NewEncoder(s.Err)
+		return handlerFunc(func(e drill.Event, _ *drill.Run) error { return enc.Encode(e) }), func(*drill.Run) {}
+	case "quiet":
+		return handlerFunc(func(drill.Event, *drill.Run) error { return nil }), func(*drill.Run) {}
+	}
+	return drillreport.NewPlain(s.Err), func(*drill.Run) {}
+}
+
+type handlerFunc func(drill.Event, *drill.Run) error
+
+func (f handlerFunc) Event(e drill.Event, r *drill.Run) error { return f(e, r) }

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drkit/internal/errext"
+	"drkit/internal/service"
+	"drkit/manifest"
+)
+
+func newManifest(s *streams) *cobra.Command {
+	c := &cobra.Command{Use: "manifest", Short: "Build, show and check the manifest of a release"}
+	c.AddCommand(newManifestBuild(s, runManifestBuild), newManifestShow(s, runManifestShow), newManifestCheck(s, runManifestCheck))
+	return c
+}
+
+// buildOptions are those of manifest build.
+type buildOptions struct {
+	serviceOption
+	progressOption
+	Out string
+}
+
+func newManifestBuild(s *streams, run func(context.Context, *streams, buildOptions) error) *cobra.Command {
+	var o buildOptions
+	c := &cobra.Command{
+		Use:   "build",
+		Short: "Read all files of a release and write its manifest",
+		Long: `Reads the model repository, adapters, engine configuration and deployment
+artifacts that drkit.yaml names, once, and writes the manifest: equal input gives
+equal bytes. Malformed content does not fail the build; drkit manifest check says
+all of it.`,
+		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), s, o) },
+	}
+	o.serviceOption.addFlags(c)
+	o.progressOption.addFlags(c)
+	c.Flags().StringVarP(&o.Out, "out", "o", "", "write the manifest to this file instead of stdout")
+	return c
+}
+
+func runManifestBuild(ctx context.Context, s *streams, o buildOptions) error {
+	mode, err := o.mode(s)
+	if err != nil {
+		return err
+	}
+	svc, err := o.load()
+	if err != nil {
+		return err
+	}
+	meter := newMeter(s, mode)
+	defer meter.close()
+	m, _, err := buildRelease(ctx, svc, meter.progress())
+	if err != nil {
+		return err
+	}
+	data, err := manifest.Encode(m)
+	if err != nil {
+		return err
+	}
+	if n := len(m.Annotations.Problems); n > 0 {
+		fmt.Fprintf(s.Err, "%d problems in the content: drkit manifest check says what they mean\n", n)
+	}
+	if o.Out == "" {
+		_, err := s.Out.Write(data)
+		return err
+	}
+	if err := writeFile(o.Out, data); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Err, "release %s: %d files, %s, written to %s\n", m.Release, len(m.Contents.Files), byteCount(totalSize(m)), o.Out)
+	return nil
+}
+
+// writeFile replaces a file whole or not at all.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errext.WithHint(err, "make the folder "+filepath.Dir(path)+" first")
+		}
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+func totalSize(m *manifest.Manifest) (n int64) {
+	for _, f := range m.Contents.Files {
+		n += f.Size
+	}
+	return n
+}
+
+// showOptions are those of manifest show.
+type showOptions struct {
+	serviceOption
+	releaseOption
+	outputOption
+	progressOption
+}
+
+func newManifestShow(s *streams, run func(context.Context, *streams, showOptions) error) *cobra.Command {
+	var o showOptions
+	c := &cobra.Command{
+		Use:   "show [MANIFEST]",
+		Short: "Show what a release holds",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.Manifest = args[0]
+			}
+			return run(c.Context(), s, o)
+		},
+	}
+	o.serviceOption.addFlags(c)
+	o.releaseOption.addFlags(c)
+	o.outputOption.addFlags(c)
+	o.progressOption.addFlags(c)
+	return c
+}
+
+func runManifestShow(ctx context.Context, s *streams, o showOptions) error {
+	if err := o.outputOption.check(); err != nil {
+		return err
+	}
+	c, _, err := chooseRelease(ctx, s, o.serviceOption, o.releaseOption, o.progressOption)
+	if err != nil {
+		return err
+	}
+	if o.json() {
+		data, err := manifest.Encode(c.manifest)
+		if err != nil {
+			return err
+		}
+		_, err = s.Out.Write(data)
+		return err
+	}
+	return showManifest(s, c)
+}
+
+// chooseRelease loads what a reading command works on. A manifest file alone
+// needs no drkit.yaml: the service is then nil.
+func chooseRelease(ctx context.Context, s *streams, so serviceOption, ro releaseOption, po progressOption) (chosen, *service.Service, error) {
+	mode, err := po.mode(s)
+	if err != nil {
+		return chosen{}, nil, err
+	}
+	svc, err := so.load()
+	if ro.Manifest != "" && errors.Is(err, fs.ErrNotExist) {
+		m, err := readManifest(ro.Manifest)
+		return chosen{manifest: m, how: "from " + ro.Manifest}, nil, err
+	}
+	if err != nil {
+		return chosen{}, nil, err
+	}
+	meter := newMeter(s, mode)
+	defer meter.close()
+	c, err := ro.choose(ctx, svc, meter.progress())
+	return c, svc, err
+}
+
+func showManifest(s *streams, c chosen) error {
+	m := c.manifest
+	fmt.Fprintf(s.Out, "release  %s\nservice  %s\nmanifest %s\n", m.Release, m.Service, c.how)
+	if c := m.Annotations.Model.Config; c != nil {
+		fmt.Fprintf(s.Out, "model    %s, %d layers, vocabulary %d, %d positions\n", strings.Join(c.Architectures, ", "), c.Layers, c.Vocab, c.MaxPosition)
+	}
+	for _, part := range []manifest.Part{manifest.Model, manifest.Engine, manifest.Deploy} {
+		fmt.Fprintf(s.Out, "\n%s\n", part)
+		for _, f := range m.Contents.Files {
+			if f.Part != part {
+				continue
+			}
+			region := ""
+			if f.Region != "" {
+				region = "  (region " + f.Region + ")"
+			}
+			fmt.Fprintf(s.Out, "  %-14s %10s  %.12s  %s%s\n", f.Role, byteCount(f.Size), f.Sums["sha256"], f.Path, region)
+		}
+	}
+	for _, i := range m.Contents.Images {
+		pinned := i.Digest.String()
+		if pinned == "" {
+			pinned = "not pinned"
+		}
+		fmt.Fprintf(s.Out, "  image  %s  %s\n", i.Reference, pinned)
+	}
+	if n := len(m.Annotations.Problems); n > 0 {
+		fmt.Fprintf(s.Out, "\n%d problems in the content: drkit manifest check says what they mean\n", n)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"drkit/internal/errext"
+	"drkit/internal/redact"
+)
+
+// streams is what a command reads from and writes to. Both writers pass the
+// redactor. Results go to Out, progress and hints to Err.
+type streams struct {
+	In       io.Reader
+	Out, Err *redact.Writer
+	Redactor *redact.Redactor
+	Getenv   func(string) string
+	Terminal bool // both output streams and the input are terminals
+	RawOut   *os.File
+}
+
+func osStreams() *streams {
+	r := redact.FromEnviron(os.Environ())
+	return &streams{
+		In:       os.Stdin,
+		Out:      r.Writer(os.Stdout),
+		Err:      r.Writer(os.Stderr),
+		Redactor: r,
+		Getenv:   os.Getenv,
+		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
+		RawOut:   os.Stdout,
+	}
+}
+
+// flush writes what the redactor held back. A full disk behind stdout must not
+// end in a green.
+func (s *streams) flush() error {
+	s.Err.Flush()
+	return s.Out.Flush()
+}
+
+// interactive reports whether a screen may be drawn and a question asked.
+func (s *streams) interactive() bool {
+	return s.Terminal && s.Getenv("CI") == "" && s.Getenv("TERM") != "dumb"
+}
+
+// signalCause is the cause of a context that a signal cancelled.
+type signalCause struct{ signal syscall.Signal }
+
+func (c signalCause) Error() string {
+	if c.signal == syscall.SIGTERM {
+		return "terminated by SIGTERM"
+	}
+	return "interrupted"
+}
+
+func (c signalCause) status() errext.Status {
+	if c.signal == syscall.SIGTERM {
+		return errext.Terminated
+	}
+	return errext.Interrupted
+}
+
+// secondSignal is closed at the second signal: leave at once, keep the journal.
+type secondSignalKey struct{}
+
+// signalContext is cancelled by the first SIGINT or SIGTERM with a signalCause.
+// secondSignal tells of the next one; a third ends the process.
+func signalContext(parent context.Context) (context.Context, func()) {
+	second := make(chan struct{})
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, secondSignalKey{}, second))
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		for n := 1; ; n++ {
+			s, ok := <-signals
+			if !ok {
+				return
+			}
+			switch n {
+			case 1:
+				cancel(signalCause{s.(syscall.Signal)})
+			case 2:
+				close(second)
+			default:
+				os.Exit(int(errext.Unclean))
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(signals) }
+}
+
+// secondSignal returns the channel that the second signal closes; nil (which
+// blocks for ever) where there is none.
+func secondSignal(ctx context.Context) <-chan struct{} {
+	c, _ := ctx.Value(secondSignalKey{}).(chan struct{})
+	return c
+}
+
+// printError writes an error with its hint, the way every command does. The parts
+// of a joined error are written one by one, each with its own hint.
+func printError(s *streams, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && errext.Hint(err) != "" {
+		for _, part := range joined.Unwrap() {
+			printError(s, part)
+		}
+		return
+	}
+	if _, silent := err.(outcome); silent {
+		return
+	}
+	fmt.Fprintf(s.Err, "drkit: %v\n", err)
+	if hint := errext.Hint(err); hint != "" {
+		fmt.Fprintf(s.Err, "  hint: %s\n", hint)
+	}
+}

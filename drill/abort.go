@@ -1,0 +1,56 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"drkit/internal/errext"
+)
+
+// Replay folds a journal's events. On an error it returns the run as far as it
+// could be read.
+func Replay(events iter.Seq2[Event, error]) (*Run, error) {
+	r := &Run{}
+	for e, err := range events {
+		if err == nil {
+			err = r.Apply(e)
+		}
+		if err != nil {
+			return r, errext.WithStatus(fmt.Errorf("reading the journal: %w", err), errext.Evidence)
+		}
+	}
+	return r, nil
+}
+
+// Abort ends a run whose process is gone: it reads the journal, takes back what
+// is not proven to be taken back, and closes the journal as aborted. A change
+// whose result was never journaled is taken back too. A run that has ended clean
+// is left as it is. The journal's lock tells whether the process still lives;
+// opening the journal takes it.
+//
+// The verdict is in Run.Finished: status 8 when an absence could not be proven.
+func Abort(ctx context.Context, j Journal, undo map[string]UndoFunc, also ...Handler) (*Run, error) {
+	run, err := Replay(j.Events())
+	if err != nil {
+		return run, err
+	}
+	if run.ID == "" {
+		return run, errext.WithHint(errors.New("the journal is empty: the run ended before it changed anything"), "its folder may be deleted")
+	}
+	if run.Finished != nil && len(run.Left()) == 0 {
+		return run, nil
+	}
+	x := &exec{
+		id: run.ID, proc: run.Last.Proc + 1, run: run, began: time.Now(), stop: func(error) {},
+		handlers: append([]Handler{j}, also...), undo: undo, closing: true,
+		undoTimeout: undoTimeout, grace: stopGrace, busy: map[string]chan struct{}{},
+	}
+	if err := x.emit("", 0, TypeRunAborting, RunAborting{Why: "its process ended without undo; aborted afterwards"}); err != nil && run.Aborting == nil {
+		return run, err
+	}
+	_ = x.undoAll(ctx, func(ChangeState) bool { return true }) // told by Judge
+	return run, x.finish()
+}

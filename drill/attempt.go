@@ -1,0 +1,110 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"drkit/internal/errext"
+	"drkit/playbooks"
+)
+
+// step runs one step with its retries and reports whether it passed or was left out.
+func (x *exec) step(ctx context.Context, h StepHandler, s playbooks.Step) bool {
+	for attempt := 1; ; attempt++ {
+		if x.emit(s.ID, attempt, TypeStepStarted, StepStarted{Kind: s.Kind}) != nil {
+			return false
+		}
+		err := x.attempt(ctx, h, s, attempt)
+		fin := finished(err)
+		if x.emit(s.ID, attempt, TypeStepFinished, fin) != nil || ctx.Err() != nil {
+			return false
+		}
+		if fin.Result != Failed {
+			return true
+		}
+		if attempt > s.Retries || errors.As(err, new(panicked)) {
+			return false
+		}
+		if x.undoAll(ctx, func(c ChangeState) bool { return c.Step == s.ID && c.Attempt == attempt }) != nil {
+			return false
+		}
+	}
+}
+
+// timedOut is the cause of a step's context that ran out of its own time-out.
+type timedOut struct{ after time.Duration }
+
+func (t timedOut) Error() string { return fmt.Sprintf("ran out of its time of %v", t.after) }
+
+// Is lets callers ask for context.DeadlineExceeded.
+func (t timedOut) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// attempt calls the handler once. A handler that says all is well beside a red
+// gate of its own is not believed.
+func (x *exec) attempt(ctx context.Context, h StepHandler, s playbooks.Step, n int) error {
+	if s.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.Timeout, timedOut{s.Timeout})
+		defer cancel()
+	}
+	err := x.await(ctx, func(ctx context.Context) error { return h.Do(ctx, s, &scope{x, s.ID, n}) })
+	var p panicked
+	if errors.As(err, &p) {
+		x.logStack(s.ID, n, p.stack)
+	}
+	if err == nil {
+		return x.redGate(s.ID, n)
+	}
+	if cause := context.Cause(ctx); errors.As(cause, new(timedOut)) && !errors.Is(err, ErrLeft) {
+		return outOfTime(cause, err)
+	}
+	return err
+}
+
+// outOfTime makes a time-out a failed gate, unless the handler's error says better.
+func outOfTime(cause, err error) error {
+	status := errext.StatusOf(err)
+	if status == errext.Failed {
+		status = errext.Gate
+	}
+	if !errors.As(err, new(timedOut)) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	return errext.WithHint(errext.WithStatus(err, status), errext.Hint(err))
+}
+
+func (x *exec) redGate(step string, attempt int) error {
+	var err error
+	x.look(func(r *Run) {
+		for _, g := range r.Gates {
+			if g.Step == step && g.Attempt == attempt && g.Result == Failed && err == nil {
+				err = fmt.Errorf("gate %s failed: expected %s, observed %s", g.ID, g.Expected, g.Observed)
+				err = errext.WithHint(errext.WithStatus(err, errext.Gate), g.Hint)
+			}
+		}
+	})
+	return err
+}
+
+// logStack keeps the first lines of a panic's stack in the journal.
+func (x *exec) logStack(step string, attempt int, stack []byte) {
+	for i, line := range strings.Split(string(stack), "\n") {
+		if i == 40 || x.emit(step, attempt, TypeLog, Log{From: "panic", Line: strings.TrimSpace(line)}) != nil {
+			return
+		}
+	}
+}
+
+// finished turns what a handler returned into the step's result.
+func finished(err error) StepFinished {
+	switch {
+	case err == nil:
+		return StepFinished{Result: Passed}
+	case errors.Is(err, ErrSkip):
+		return StepFinished{Result: Skipped, Error: err.Error(), Hint: errext.Hint(err)}
+	}
+	return StepFinished{Result: Failed, Error: err.Error(), Hint: errext.Hint(err), Status: int(errext.StatusOf(err))}
+}

@@ -1,0 +1,193 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"drkit/drill"
+)
+
+// Plain writes one line for each event that a person wants to see, with the
+// recovery clock before it: 00:12.4 counts from "declared", --:--.- before it.
+type Plain struct {
+	// ASCII replaces the marks that a plain terminal may not have.
+	ASCII bool
+
+	w io.Writer
+}
+
+// NewPlain writes to w.
+func NewPlain(w io.Writer) *Plain { return &Plain{w: w} }
+
+var _ drill.Handler = (*Plain)(nil)
+
+// Event writes the event's line, if it has one. The run has the event folded in.
+func (p *Plain) Event(e drill.Event, r *drill.Run) error {
+	mark, text := line(e, r)
+	if text == "" {
+		return nil
+	}
+	out := stopwatch(r) + " " + mark + " " + flat(text)
+	if p.ASCII {
+		out = ascii.Replace(out)
+	}
+	_, err := io.WriteString(p.w, out+"\n")
+	return err
+}
+
+var ascii = strings.NewReplacer("✓", "ok", "✗", "FAIL", "●", "*", "→", "->", "↶", "undo", "…", "...", "–", "-")
+
+// flat makes one line of foreign text.
+func flat(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, text)
+}
+
+// stopwatch is the recovery clock at the newest event.
+func stopwatch(r *drill.Run) string {
+	in, ok := r.Instant(drill.InstantDeclared)
+	if !ok {
+		return "--:--.-"
+	}
+	s := drill.Between(in.At, r.Last)
+	if !s.Measured {
+		return "??:??.?"
+	}
+	return minutes(s.Elapsed)
+}
+
+// minutes writes 00:12.4; parts of a tenth are cut off.
+func minutes(d time.Duration) string {
+	tenths := d / (100 * time.Millisecond)
+	return fmt.Sprintf("%02d:%02d.%d", tenths/600, tenths/10%60, tenths%10)
+}
+
+// line says what an event is to a person; an empty text is nothing.
+func line(e drill.Event, r *drill.Run) (mark, text string) {
+	switch e.Type {
+	case drill.TypeRunStarted:
+		return "●", fmt.Sprintf("run %s: %s, %s → %s, promised within %s", r.ID, r.Plan.Service, r.Plan.Source, r.Plan.Target, duration(r.Plan.Objectives.RTO))
+	case drill.TypeStepStarted:
+		return "…", e.Step + attempt(e)
+	case drill.TypeStepFinished:
+		return stepLine(e.Step, r)
+	case drill.TypeRunAborting:
+		return "✗", "ends early: " + r.Aborting.Why
+	case drill.TypeRunFinished:
+		return finishLine(r)
+	case drill.TypeIntent, drill.TypeChanged, drill.TypeUndone:
+		return changeLine(e, r)
+	}
+	return dataLine(e)
+}
+
+func attempt(e drill.Event) string {
+	if e.Attempt > 1 {
+		return fmt.Sprintf(" (attempt %d)", e.Attempt)
+	}
+	return ""
+}
+
+func stepLine(id string, r *drill.Run) (mark, text string) {
+	for _, s := range r.Steps {
+		if s.ID != id {
+			continue
+		}
+		took := ""
+		if e := s.Elapsed(); e.Measured {
+			took = " in " + duration(e.Elapsed)
+		}
+		if s.Result == drill.Passed {
+			return "✓", id + " passed" + took
+		}
+		return yes(s.Result == drill.Failed, "✗", "–"), id + " " + s.Result + took + because(s.Error, s.Hint)
+	}
+	return "", ""
+}
+
+func because(why, hint string) string {
+	if why == "" {
+		return ""
+	}
+	if hint != "" {
+		hint = " → " + hint
+	}
+	return ": " + why + hint
+}
+
+func finishLine(r *drill.Run) (mark, text string) {
+	f := r.Finished
+	text = fmt.Sprintf("%s (status %d)", f.Verdict, f.Status)
+	if d, ok, why := r.RTO(); ok {
+		text += fmt.Sprintf(", declared → steady in %s, promised %s", duration(d), duration(r.Plan.Objectives.RTO))
+	} else {
+		text += ", recovery time not measured: " + why
+	}
+	return yes(f.Verdict == drill.Recovered, "✓", "✗"), text
+}
+
+func changeLine(e drill.Event, r *drill.Run) (mark, text string) {
+	var id struct{ ID string }
+	if json.Unmarshal(e.Data, &id) != nil {
+		return "", ""
+	}
+	for _, c := range r.Changes {
+		switch {
+		case c.ID != id.ID:
+		case e.Type == drill.TypeUndone && c.Undone:
+			return "↶", c.What
+		case e.Type == drill.TypeUndone:
+			return "✗", "not proven to be taken back: " + c.What + because(c.UndoError, "")
+		case e.Type == drill.TypeChanged && c.Error != "":
+			return "✗", c.What + because(c.Error, "")
+		}
+	}
+	return "", ""
+}
+
+// dataLine is for the events whose own data says it all.
+func dataLine(e drill.Event) (mark, text string) {
+	switch e.Type {
+	case drill.TypeInstant:
+		if in, ok := read[drill.Instant](e); ok {
+			return "●", in.Name + yes(in.Cached, " (cached)", "")
+		}
+	case drill.TypeGate:
+		if g, ok := read[drill.Gate](e); ok {
+			return gateLine(g)
+		}
+	case drill.TypeProblem:
+		if p, ok := read[drill.Problem](e); ok {
+			return "✗", e.Step + because(p.What, p.Hint)
+		}
+	case drill.TypeComponent:
+		if c, ok := read[drill.Component](e); ok {
+			return "●", strings.TrimSpace(c.Name+": "+c.Kind+" "+c.Version) + yes(c.Substitute, " (drkit's own stand-in)", "")
+		}
+	case drill.TypeNote:
+		if n, ok := read[drill.Note](e); ok {
+			return "●", n.Text
+		}
+	}
+	return "", ""
+}
+
+func gateLine(g drill.Gate) (mark, text string) {
+	title := yes(g.Title != "", g.Title, g.ID)
+	if g.Result == drill.Passed {
+		return "✓", title + ": " + g.Observed
+	}
+	return yes(g.Result == drill.Failed, "✗", "–"), fmt.Sprintf("%s %s: expected %s, observed %s%s", title, g.Result, g.Expected, g.Observed, yes(g.Hint != "", " → "+g.Hint, ""))
+}
+
+func read[T any](e drill.Event) (T, bool) {
+	var data T
+	return data, json.Unmarshal(e.Data, &data) == nil
+}

@@ -1,0 +1,192 @@
+// Package report writes what a run showed: a JSON result for programs, Markdown
+// for people, and one line an event while it runs. All three come from the run's
+// folded journal alone, so a replay writes the same bytes.
+//
+// A figure that was not measured is null in JSON and a dash in Markdown, with the
+// reason beside it; it is never 0.
+package report
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"time"
+
+	"drkit/drill"
+)
+
+// Schema names the version of the JSON result.
+const Schema = "drkit.drill-result/1.0"
+
+// Result is a run as the JSON result has it; docs/drill.md describes its fields.
+// Times are in seconds, to the millisecond.
+type Result struct {
+	Schema     string            `json:"schema"`
+	Run        string            `json:"run"`
+	Service    string            `json:"service"`
+	Mode       string            `json:"mode"`
+	Demo       bool              `json:"demo"`
+	Playbook   string            `json:"playbook"`
+	PlanHash   string            `json:"plan_hash"`
+	Release    string            `json:"release"`
+	Source     string            `json:"source"`
+	Target     string            `json:"target"`
+	Tool       string            `json:"tool"`
+	Began      time.Time         `json:"began"`
+	Ended      *time.Time        `json:"ended"`   // null: not ended
+	Verdict    *string           `json:"verdict"` // null: not ended
+	Status     *int              `json:"status"`
+	Reasons    []drill.Reason    `json:"reasons"`
+	Objectives Objectives        `json:"objectives"`
+	Proves     map[string]Proof  `json:"proves"`
+	Measured   map[string]Figure `json:"measured"`
+	Segments   []Segment         `json:"segments"`
+	Steps      []Step            `json:"steps"`
+	Gates      []Gate            `json:"gates"`
+	Components []drill.Component `json:"components"`
+	Boot       []Phase           `json:"boot"`
+	Traffic    []Traffic         `json:"traffic"`
+	Changes    []Change          `json:"changes"`
+	Notes      []string          `json:"notes"`
+}
+
+// Objectives are what was promised before the start; null: not promised.
+type Objectives struct {
+	RTO       float64  `json:"rto_seconds"`
+	TTFTP99   *float64 `json:"ttft_p99_seconds"`
+	ErrorRate float64  `json:"error_rate"`
+	Steady    Steady   `json:"steady"`
+	MustProve []string `json:"must_prove"`
+}
+
+// Steady is when traffic counts as steady.
+type Steady struct {
+	Windows     int     `json:"windows"`
+	Window      float64 `json:"window_seconds"`
+	MinRequests int     `json:"min_requests"`
+	Load        float64 `json:"load"`
+}
+
+// Proof is what the run says of one thing that a run can prove.
+type Proof struct {
+	Proven   bool   `json:"proven"`
+	Required bool   `json:"required"`
+	Why      string `json:"why"`
+}
+
+// Figure is a measured value, or null and why.
+type Figure struct {
+	Value *float64 `json:"value"`
+	Unit  string   `json:"unit"`
+	Why   string   `json:"why,omitempty"`
+	Clock string   `json:"clock,omitempty"`
+}
+
+// Segment is a stretch of the recovery clock.
+type Segment struct {
+	From    string   `json:"from"`
+	To      string   `json:"to"`
+	Elapsed *float64 `json:"elapsed_seconds"`
+	Budget  *float64 `json:"budget_seconds"`
+	Slack   *float64 `json:"slack_seconds"`
+	Cached  bool     `json:"cached"`
+	Clock   string   `json:"clock,omitempty"`
+	Why     string   `json:"why,omitempty"`
+}
+
+// Step is a step of the plan.
+type Step struct {
+	ID       string   `json:"id"`
+	Kind     string   `json:"kind"`
+	Result   string   `json:"result"` // "" while it runs
+	Attempts int      `json:"attempts"`
+	Elapsed  *float64 `json:"elapsed_seconds"`
+	Budget   *float64 `json:"budget_seconds"`
+	Error    string   `json:"error,omitempty"`
+	Hint     string   `json:"hint,omitempty"`
+}
+
+// Gate is a condition that was judged.
+type Gate struct {
+	Step     string `json:"step"`
+	ID       string `json:"id"`
+	Title    string `json:"title"`
+	Result   string `json:"result"`
+	Expected string `json:"expected"`
+	Observed string `json:"observed"`
+	Evidence string `json:"evidence,omitempty"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+// Phase is a stretch of an engine's boot.
+type Phase struct {
+	Replica string  `json:"replica"`
+	Name    string  `json:"name"`
+	Start   float64 `json:"start_seconds"` // since launch
+	Length  float64 `json:"length_seconds"`
+	Gap     bool    `json:"gap"`
+	Line    string  `json:"line,omitempty"`
+}
+
+// Change is what the run changed and how it was taken back.
+type Change struct {
+	ID     string `json:"id"`
+	Step   string `json:"step"`
+	What   string `json:"what"`
+	Undo   string `json:"undo"` // its kind
+	Done   bool   `json:"done"`
+	Error  string `json:"error,omitempty"`
+	Undone bool   `json:"undone"`
+	Why    string `json:"undo_error,omitempty"`
+}
+
+// New takes the result out of a run.
+func New(r *drill.Run) Result {
+	p := r.Plan
+	res := Result{
+		Schema: Schema, Run: r.ID, Service: p.Service, Mode: p.Mode, Demo: p.Demo, Playbook: p.Playbook, PlanHash: p.PlanHash,
+		Release: p.Release, Source: p.Source, Target: p.Target, Tool: p.Tool, Began: r.Begun.Wall,
+		Objectives: objectives(p.Objectives), Proves: proves(r), Measured: measured(r), Segments: segments(r),
+		Steps: steps(r), Gates: gates(r), Components: list(r.Components), Boot: boot(r), Traffic: traffic(r), Changes: changes(r),
+		Notes: list(r.Notes), Reasons: []drill.Reason{},
+	}
+	if f := r.Finished; f != nil {
+		res.Ended, res.Verdict, res.Status, res.Reasons = &r.Ended.Wall, &f.Verdict, &f.Status, list(f.Reasons)
+	}
+	return res
+}
+
+// JSON writes the result.
+func JSON(w io.Writer, r *drill.Run) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(New(r))
+}
+
+// list keeps an empty list from becoming null.
+func list[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
+}
+
+// seconds rounds to the millisecond.
+func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
+
+// known is a pointer to the seconds, nil when they are not known.
+func known(d time.Duration, ok bool) *float64 {
+	if !ok {
+		return nil
+	}
+	s := seconds(d)
+	return &s
+}
+
+func objectives(o drill.Objectives) Objectives {
+	return Objectives{
+		RTO: seconds(o.RTO), TTFTP99: known(o.TTFTP99, o.TTFTP99 > 0), ErrorRate: o.ErrorRate, MustProve: list(o.MustProve),
+		Steady: Steady{Windows: o.Steady.Windows, Window: seconds(o.Steady.Window), MinRequests: o.Steady.MinRequests, Load: o.Steady.Load},
+	}
+}

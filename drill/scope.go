@@ -1,0 +1,152 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"drkit/internal/errext"
+)
+
+// scope is one attempt of a step.
+type scope struct {
+	x       *exec
+	step    string
+	attempt int
+}
+
+var (
+	_ Scope   = (*scope)(nil)
+	_ Cleaner = (*scope)(nil)
+)
+
+// reserved are the events that only the runner writes.
+var reserved = map[string]bool{
+	TypeRunStarted: true, TypeRunFinished: true, TypeRunAborting: true, TypeStepStarted: true, TypeStepFinished: true,
+	TypeProblem: true, TypeIntent: true, TypeChanged: true, TypeUndone: true,
+}
+
+// maxLogLine bounds a line of a replica's log, in bytes: the journal is for what happened.
+const maxLogLine = 8 << 10
+
+// Emit journals an event of the step.
+func (s *scope) Emit(typ string, data any) error {
+	if reserved[typ] {
+		return fmt.Errorf("a step may not emit %s", typ)
+	}
+	if l, ok := data.(Log); ok && len(l.Line) > maxLogLine {
+		l.Line = l.Line[:maxLogLine] + "…"
+		data = l
+	}
+	return s.x.emit(s.step, s.attempt, typ, data)
+}
+
+// RunID is the id that labels everything the run makes.
+func (s *scope) RunID() string { return s.x.id }
+
+// Mono is a moment on the scale of Event.Mono.
+func (s *scope) Mono(t time.Time) time.Duration { return t.Sub(s.x.began) }
+
+// UndoAll takes back everything that the run changed so far.
+func (s *scope) UndoAll(ctx context.Context) error {
+	return s.x.undoAll(ctx, func(ChangeState) bool { return true })
+}
+
+// Change journals the intent, does the change, and journals the result.
+func (s *scope) Change(ctx context.Context, what string, u Undo, do func(context.Context) error) error {
+	if s.x.undo[u.Kind] == nil {
+		return fmt.Errorf("%s: nothing was changed, for nobody knows how to undo %q", what, u.Kind)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: not begun: %w", what, context.Cause(ctx))
+	}
+	id, done, err := s.x.intend(s.step, s.attempt, what, u)
+	if err != nil {
+		return fmt.Errorf("%s: nothing was changed: %w", what, err)
+	}
+	err = calm(ctx, do)
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	told := s.x.emit(s.step, s.attempt, TypeChanged, Changed{ID: id, Error: text})
+	done()
+	return errors.Join(err, told)
+}
+
+// intend journals an intent and marks the change as under way.
+func (x *exec) intend(step string, attempt int, what string, u Undo) (id string, done func(), err error) {
+	x.mu.Lock()
+	if x.closing {
+		x.mu.Unlock()
+		return "", nil, ErrOver
+	}
+	x.changes++
+	id = fmt.Sprintf("change-%d", x.changes)
+	ch := make(chan struct{})
+	x.busy[id] = ch
+	x.mu.Unlock()
+	done = func() {
+		x.mu.Lock()
+		delete(x.busy, id)
+		x.mu.Unlock()
+		close(ch)
+	}
+	if err := x.emit(step, attempt, TypeIntent, Intent{ID: id, What: what, Undo: u}); err != nil {
+		done()
+		return "", nil, err
+	}
+	return id, done, nil
+}
+
+// undoAll takes back the changes that match, newest first. It goes on after a
+// failure, and returns all of them.
+func (x *exec) undoAll(ctx context.Context, match func(ChangeState) bool) error {
+	x.mu.Lock()
+	left := x.run.Left()
+	x.mu.Unlock()
+	var failed []error
+	for _, c := range left {
+		if !match(c) {
+			continue
+		}
+		err := x.undoOne(ctx, c)
+		if errors.Is(err, ErrLeft) {
+			return err
+		}
+		u := Undone{ID: c.ID, What: "undone: " + c.What}
+		if err != nil {
+			u.Error = err.Error()
+			failed = append(failed, fmt.Errorf("%q is not proven to be taken back: %w", c.What, err))
+		}
+		_ = x.emit(c.Step, c.Attempt, TypeUndone, u) // a failed journal stops no undo; the end tells it
+	}
+	return errext.WithStatus(errors.Join(failed...), errext.Unclean)
+}
+
+// undoOne runs one undo, after the change itself has ended.
+func (x *exec) undoOne(ctx context.Context, c ChangeState) error {
+	f := x.undo[c.Undo.Kind]
+	if f == nil {
+		return fmt.Errorf("nobody knows how to undo %q", c.Undo.Kind)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, x.undoTimeout, timedOut{x.undoTimeout})
+	defer cancel()
+	x.mu.Lock()
+	busy := x.busy[c.ID]
+	x.mu.Unlock()
+	var unfinished error
+	if busy != nil {
+		wait := time.NewTimer(x.grace)
+		defer wait.Stop()
+		select {
+		case <-busy:
+		case <-x.leave:
+			return x.leaveNow()
+		case <-wait.C:
+			unfinished = errors.New("the change was still under way when it was taken back")
+		}
+	}
+	return errors.Join(x.await(ctx, func(ctx context.Context) error { return f(ctx, c.Undo.Args) }), unfinished)
+}

@@ -1,0 +1,321 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"drkit/drill"
+	"drkit/drill/bootlog"
+	"drkit/internal/errext"
+	"drkit/manifest"
+	"drkit/playbooks"
+)
+
+// boot starts a canary from what was restored, reads its log into phases, and
+// waits until it serves the models that the release has.
+type boot struct{ w *World }
+
+// replica is a canary of the run.
+type replica struct {
+	drill.Replica
+	region *Region
+	name   string
+}
+
+const (
+	pollEvery    = 250 * time.Millisecond
+	pollDeadline = 5 * time.Second // of one question: a hung engine accepts connections
+)
+
+func (b boot) Check(_ context.Context, s playbooks.Step) []error {
+	if _, err := b.w.regionOf(s); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// spec is what the launcher gets for a region's canary.
+func (w *World) spec(r *Region, run string, m *manifest.Manifest) drill.Spec {
+	dir := filepath.Join(w.restored(r), "release")
+	spec := drill.Spec{
+		Run: run, Name: w.replicaName(r), Model: filepath.Join(dir, "model", "base"), Served: w.Served, Command: r.Command, Dir: dir,
+		Env: r.Env, Adapters: map[string]string{}, LogPath: filepath.Join(w.WorkDir, w.replicaName(r)+".log"),
+	}
+	if m == nil {
+		m = w.manifest
+	}
+	names := adapters(m)
+	if m == nil {
+		names = w.Adapters // before the release is known: those of the service file
+	}
+	for _, name := range names {
+		spec.Adapters[name] = filepath.Join(dir, "model", "adapters", name)
+	}
+	return spec
+}
+
+func (w *World) replicaName(r *Region) string {
+	if w.isTarget(r) {
+		return "target-canary"
+	}
+	return "source-canary"
+}
+
+// adapters are the names of a release's adapters, from its file paths.
+func adapters(m *manifest.Manifest) []string {
+	names := map[string]bool{}
+	if m == nil {
+		return nil
+	}
+	for _, f := range m.Contents.Files {
+		if rest, ok := strings.CutPrefix(f.Path, "adapters/"); ok && f.Part == manifest.Model {
+			name, _, _ := strings.Cut(rest, "/")
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (b boot) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
+	side, err := b.w.regionOf(s)
+	if err != nil {
+		return err
+	}
+	if b.w.manifest == nil {
+		return missing("boot", "preflight")
+	}
+	r, watch, err := b.launch(ctx, side, sc)
+	if err != nil {
+		return err
+	}
+	err = b.ready(ctx, r)
+	watch.settle(err == nil)
+	if err != nil {
+		return b.red(sc, r, watch, err)
+	}
+	if err := errors.Join(watch.report(sc), b.component(ctx, r, sc)); err != nil {
+		return err
+	}
+	return b.green(sc, r)
+}
+
+func (b boot) launch(ctx context.Context, side *Region, sc drill.Scope) (*replica, *logWatch, error) {
+	spec := b.w.spec(side, sc.RunID(), nil)
+	u, err := b.w.UndoLaunch(sc.RunID(), spec.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &replica{region: side, name: spec.Name}
+	launched := time.Now()
+	err = sc.Change(ctx, "canary "+spec.Name, u, func(ctx context.Context) (err error) {
+		r.Replica, err = b.w.Launcher.Launch(ctx, spec)
+		return err
+	})
+	if err != nil {
+		return nil, nil, errext.WithStatus(fmt.Errorf("launching %s: %w", spec.Name, err), errext.Gate)
+	}
+	b.w.keep(r)
+	return r, watchLog(ctx, r, launched, sc), nil
+}
+
+func (w *World) keep(r *replica) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.replicas == nil {
+		w.replicas = map[string]*replica{}
+	}
+	w.replicas[r.region.Name] = r
+}
+
+func (w *World) replicaOf(r *Region) *replica {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.replicas[r.Name]
+}
+
+// errExited says that the engine ended while it was being waited for.
+var errExited = errors.New("the engine ended")
+
+// ready climbs the ladder: /health, then the models that the release has. A
+// 200 on /health alone proves nothing.
+func (b boot) ready(ctx context.Context, r *replica) error {
+	c := b.w.client(r.Endpoint())
+	last := errors.New("not asked yet")
+	err := wait(ctx, pollEvery, "the engine to serve", func(ctx context.Context) (bool, error) {
+		select {
+		case <-r.Exited():
+			return false, fmt.Errorf("%w: %s", errExited, r.ExitState())
+		default:
+		}
+		ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+		defer cancel()
+		if last = c.Health(ctx); last != nil {
+			return false, nil
+		}
+		last = b.models(ctx, r)
+		return last == nil, nil
+	})
+	if err != nil && !errors.Is(err, errExited) {
+		return fmt.Errorf("%w (last answer: %v)", err, last)
+	}
+	return err
+}
+
+// models asks for the ids that a canary of this release must serve.
+func (b boot) models(ctx context.Context, r *replica) error {
+	models, err := b.w.client(r.Endpoint()).Models(ctx)
+	if err != nil {
+		return err
+	}
+	var served []string
+	for _, m := range models {
+		served = append(served, m.ID)
+	}
+	for _, want := range b.expected() {
+		if !slices.Contains(served, want) {
+			return fmt.Errorf("/v1/models lists %v, not %s", served, want)
+		}
+	}
+	return nil
+}
+
+func (b boot) expected() []string { return append([]string{b.w.Served}, adapters(b.w.manifest)...) }
+
+// component says which engine answered: drkit's stand-in proves nothing of vLLM.
+func (b boot) component(ctx context.Context, r *replica, sc drill.Scope) error {
+	c := b.w.client(r.Endpoint())
+	version, err := c.Version(ctx)
+	if err != nil {
+		return fmt.Errorf("asking the engine for its version: %w", err)
+	}
+	models, err := c.Models(ctx)
+	if err != nil {
+		return err
+	}
+	kind := "unknown"
+	if len(models) > 0 && models[0].OwnedBy != "" {
+		kind = models[0].OwnedBy
+	}
+	return sc.Emit(drill.TypeComponent, drill.Component{Role: drill.RoleEngine, Name: r.name, Kind: kind, Version: version, Substitute: strings.Contains(kind, "stand-in")})
+}
+
+func (b boot) green(sc drill.Scope, r *replica) error {
+	g := drill.Gate{ID: "boot-" + r.region.Name, Title: "a canary boots from " + r.region.Name + "'s copy", Expected: fmt.Sprintf("/health 200 and models %v", b.expected()),
+		Observed: "both", Result: drill.Passed, Evidence: "the engine's own answers"}
+	if !b.w.isTarget(r.region) {
+		return gate(sc, g)
+	}
+	return errors.Join(
+		sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantEngineReady}),
+		sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofBoot, Proven: true, Why: "a canary booted from what was restored from " + r.region.Name + "'s copy"}),
+		gate(sc, g))
+}
+
+// red names the failure by its class with the line of the log.
+func (b boot) red(sc drill.Scope, r *replica, watch *logWatch, cause error) error {
+	if context.Cause(watch.ctx) != nil && errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	observed, hint := cause.Error(), "the whole log is in "+b.w.spec(r.region, "", nil).LogPath
+	if f, ok := bootlog.Classify(watch.texts()); ok {
+		observed, hint = fmt.Sprintf("%s: %s: %q", cause, f.Class, f.Line), f.Hint+"; "+hint
+	}
+	if err := watch.report(sc); err != nil {
+		return err
+	}
+	if b.w.isTarget(r.region) {
+		if err := sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofBoot, Why: observed}); err != nil {
+			return err
+		}
+	}
+	return gate(sc, drill.Gate{ID: "boot-" + r.region.Name, Title: "a canary boots from " + r.region.Name + "'s copy", Expected: fmt.Sprintf("/health 200 and models %v", b.expected()),
+		Observed: observed, Result: drill.Failed, Evidence: "the engine's log", Hint: hint})
+}
+
+// logWatch follows a canary's log: each line becomes a log event, and stays for
+// phases and classes.
+type logWatch struct {
+	ctx     context.Context
+	replica string
+	mu      sync.Mutex
+	lines   []bootlog.Line
+	settled bool
+	end     time.Duration
+	ended   chan struct{}
+	start   time.Time
+}
+
+// lineWindow bounds what is kept of a boot's log.
+const lineWindow = 5000
+
+func watchLog(ctx context.Context, r *replica, launched time.Time, sc drill.Scope) *logWatch {
+	watch := &logWatch{ctx: ctx, replica: r.name, ended: make(chan struct{}), start: launched}
+	go func() {
+		defer close(watch.ended)
+		for line, err := range r.Log(context.WithoutCancel(ctx)) {
+			if err != nil || !watch.add(line) {
+				return
+			}
+			// A log line may be dropped; an error here is the journal's and is met
+			// again by the step itself.
+			_ = sc.Emit(drill.TypeLog, drill.Log{From: r.name, Line: line})
+		}
+	}()
+	return watch
+}
+
+// add keeps a line; false once the boot is over, so that serving lines are not
+// taken for boot phases.
+func (l *logWatch) add(line string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.settled {
+		return false
+	}
+	if len(l.lines) < lineWindow {
+		l.lines = append(l.lines, bootlog.Line{At: time.Since(l.start), Text: line})
+	}
+	return true
+}
+
+// settle ends the reading. After a failure the rest of the log is awaited for a
+// moment: the line that explains it may still be on its way.
+func (l *logWatch) settle(ok bool) {
+	if !ok {
+		select {
+		case <-l.ended:
+		case <-time.After(2 * time.Second):
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settled, l.end = true, time.Since(l.start)
+}
+
+func (l *logWatch) texts() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var texts []string
+	for _, line := range l.lines {
+		texts = append(texts, line.Text)
+	}
+	return texts
+}
+
+func (l *logWatch) report(sc drill.Scope) error {
+	l.mu.Lock()
+	lines, end := slices.Clone(l.lines), l.end
+	l.mu.Unlock()
+	var errs []error
+	for _, p := range bootlog.Phases(l.replica, lines, end) {
+		errs = append(errs, sc.Emit(drill.TypePhase, p))
+	}
+	return errors.Join(errs...)
+}

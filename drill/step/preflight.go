@@ -1,0 +1,160 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"drkit/drill"
+	"drkit/drill/ledger"
+	"drkit/internal/errext"
+	"drkit/internal/store"
+	"drkit/manifest"
+	"drkit/manifest/probes"
+	"drkit/manifest/region"
+	"drkit/manifest/release"
+	"drkit/playbooks"
+)
+
+// preflight finds all that would stop the drill, before the clock and before any
+// change; then it takes the lock in the target.
+type preflight struct{ w *World }
+
+// lockExpiry is how long a lock of a run that died keeps others out, unless it
+// is released by abort.
+const lockExpiry = 2 * time.Hour
+
+func (p preflight) Check(ctx context.Context, _ playbooks.Step) []error {
+	problems := p.w.borders()
+	problems = append(problems, p.w.commands()...)
+	m, err := p.w.published(ctx)
+	if err != nil {
+		return append(problems, err)
+	}
+	set, err := p.w.recorded(ctx, m)
+	if err != nil {
+		return append(problems, err)
+	}
+	p.w.manifest, p.w.probes = m, set
+	return problems
+}
+
+// borders refuses a class whose requests the target may not answer, and state
+// that would be lost with the source.
+func (w *World) borders() []error {
+	var problems []error
+	for _, c := range w.Classes {
+		if !region.Allows(c.Residency, w.Target.Residency) {
+			problems = append(problems, refuse(fmt.Errorf("traffic class %s may be answered in %v, target %s is in %q", c.Name, c.Residency, w.Target.Name, w.Target.Residency),
+				"drill a target inside the border, or state the class's residency in drkit.yaml"))
+		}
+	}
+	if w.Target.StateLocation == w.Source.Location || w.Target.StateLocation == w.Source.StateLocation {
+		problems = append(problems, refuse(fmt.Errorf("the target's state lies in the source region's store (%s): it would be lost with it", w.Target.StateLocation), "set the target's state in drkit.yaml"))
+	}
+	return problems
+}
+
+// commands checks what will be launched, as far as it can be without launching.
+func (w *World) commands() []error {
+	var problems []error
+	for _, r := range []*Region{&w.Source, &w.Target} {
+		if err := w.Validate(w.spec(r, "preflight", nil)); err != nil {
+			problems = append(problems, refuse(fmt.Errorf("canary command of region %s: %w", r.Name, err), errext.Hint(err)))
+		}
+	}
+	if err := w.Validate(w.routerSpec("preflight", "http://127.0.0.1:1")); err != nil {
+		problems = append(problems, refuse(fmt.Errorf("rehearsal router: %w", err), errext.Hint(err)))
+	}
+	return problems
+}
+
+// published loads the release from the target's own copy. A target that
+// publishes another release than the source is behind: the drill says so and
+// refuses, unless that release was asked for.
+func (w *World) published(ctx context.Context) (*manifest.Manifest, error) {
+	id := w.Release
+	if id == "" {
+		target, err := release.ReadCurrent(ctx, w.Target.State, w.Target.Name, w.Service)
+		if err != nil {
+			return nil, refuse(fmt.Errorf("reading what region %s publishes: %w", w.Target.Name, err), "drkit replicate publishes a release there")
+		}
+		source, err := release.ReadCurrent(ctx, w.Source.State, w.Source.Name, w.Service)
+		if err != nil {
+			return nil, refuse(fmt.Errorf("reading what region %s publishes: %w", w.Source.Name, err), "name the release with --release")
+		}
+		if source.Release != target.Release {
+			return nil, refuse(fmt.Errorf("region %s publishes release %.12s, the source %.12s", w.Target.Name, target.Release, source.Release), "drkit replicate first, or name the release with --release")
+		}
+		id = target.Release
+	}
+	m, err := release.Load(ctx, w.Target.Store, w.Service, id)
+	if err != nil {
+		return nil, refuse(fmt.Errorf("loading release %.12s from region %s: %w", id, w.Target.Name, err), "drkit verify names what is missing there")
+	}
+	return m, nil
+}
+
+// recorded reads the probes of the release and refuses a set that was recorded
+// from another model or engine.
+func (w *World) recorded(ctx context.Context, m *manifest.Manifest) (probes.ProbeSet, error) {
+	for _, f := range m.Contents.Files {
+		if f.Role != manifest.Probes {
+			continue
+		}
+		data, err := readAll(ctx, w.Target.Store, release.Key(release.Prefix(w.Service, m.Release), f))
+		if err != nil {
+			return probes.ProbeSet{}, refuse(fmt.Errorf("reading the recorded probes: %w", err), "drkit replicate copies them")
+		}
+		set, err := probes.Decode(data)
+		if err != nil {
+			return set, refuse(fmt.Errorf("recorded probes %s: %w", f.Path, err), "record them anew with drkit probe record")
+		}
+		if subject := manifest.SubjectOf(m); set.Subject != subject {
+			return set, refuse(fmt.Errorf("recorded probes %s belong to another model or engine (%.12s, this release is %.12s)", f.Path, set.Subject.Hex, subject.Hex), "record them anew with drkit probe record")
+		}
+		return set, nil
+	}
+	return probes.ProbeSet{}, refuse(errors.New("the release has no recorded probes: nobody could tell whether the answers are right"), "record them with drkit probe record and name the file as engine.probes")
+}
+
+// readAll reads a small object whole.
+func readAll(ctx context.Context, s store.ReadWriter, key string) ([]byte, error) {
+	o, err := s.Stat(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Open(ctx, o, 0, -1)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(io.LimitReader(r, 64<<20))
+}
+
+// refuse is a problem found before any change.
+func refuse(err error, hint string) error {
+	return errext.WithHint(errext.WithStatus(err, errext.Refused), hint)
+}
+
+// lockKey is the lock of a service's drills in a region. Replication has its own.
+func lockKey(region, service string) string { return region + "/" + service + "/DRILL" }
+
+func (p preflight) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
+	key := lockKey(p.w.Target.Name, p.w.Service)
+	u, err := ledger.LockArgs{Store: p.w.Target.StateLocation, Key: key, Run: sc.RunID()}.Undo()
+	if err != nil {
+		return err
+	}
+	began := time.Now().UTC()
+	holder := ledger.Holder{Run: sc.RunID(), By: p.w.By, Since: began, Expires: began.Add(lockExpiry)}
+	err = sc.Change(ctx, "lock of "+p.w.Service+" in region "+p.w.Target.Name, u, func(ctx context.Context) error {
+		return ledger.Lock(ctx, p.w.Target.State, key, holder)
+	})
+	if err != nil {
+		return refuse(err, errext.Hint(err))
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+// Package step holds the handlers of a drill's steps, one kind a file. They
+// share a World: what the command wired in, and what earlier steps made.
+//
+// A step judges by gates that it emits with what was expected and what was
+// observed; a red gate is the step's error too, with the status of a failed gate.
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"drkit/drill"
+	"drkit/drill/traffic"
+	"drkit/internal/errext"
+	"drkit/internal/openai"
+	"drkit/internal/progress"
+	"drkit/internal/store"
+	"drkit/manifest"
+	"drkit/manifest/probes"
+	"drkit/manifest/region"
+	"drkit/playbooks"
+)
+
+// Region is one side of the drill. Location and StateLocation name the stores
+// for people and for undo from another process.
+type Region struct {
+	Name                    string
+	Residency               region.Residency
+	Store, State            store.ReadWriter
+	Location, StateLocation string
+	Command                 []string          // canary command of launcher process
+	Env                     map[string]string // added to the canary's environment
+}
+
+// RouterCommand starts the rehearsal router.
+type RouterCommand struct {
+	Driver  string
+	Command []string
+}
+
+// RouterFactory makes a driver for a router's admin and metrics addresses.
+type RouterFactory func(driver, admin, metrics string) (drill.Router, error)
+
+// World is what the steps of one run share. The exported fields are wired in
+// before the run; the rest is what steps leave to later ones.
+type World struct {
+	Service        string
+	Release        string // asked for; empty: the one that the target publishes
+	Source, Target Region
+	Served         string   // served model name that the canaries are started with
+	Adapters       []string // that the service names, for checks before the release is known
+	WorkDir        string   // the run's own folder
+	By             string   // who runs it, for the lock
+	Launcher       drill.Launcher
+	UndoLaunch     func(run, name string) (drill.Undo, error)
+	Validate       func(drill.Spec) error             // problems of a launch before it
+	OpenDir        func(path string) store.ReadWriter // a folder to restore into
+	NewRouter      RouterFactory
+	Router         RouterCommand
+	Classes        []traffic.Class
+	Objectives     drill.Objectives
+	Waivers        []manifest.Waiver
+	HTTP           *http.Client
+	Progress       progress.Progress
+
+	mu       sync.Mutex
+	manifest *manifest.Manifest
+	probes   probes.ProbeSet
+	replicas map[string]*replica // by region name
+	router   *rehearsalRouter
+	traffic  *running
+	cutover  *switched
+}
+
+// Kinds returns the handlers by the kind of step that each runs.
+func Kinds(w *World) map[string]drill.StepHandler {
+	return map[string]drill.StepHandler{
+		"preflight": preflight{w},
+		"verify":    verifyStep{w},
+		"restore":   restoreStep{w},
+		"boot":      boot{w},
+		"traffic":   trafficStep{w},
+		"declare":   declare{},
+		"behaviour": behaviour{w},
+		"cutover":   cutover{w},
+		"steady":    steady{w},
+		"failback":  failback{w},
+		"cleanup":   cleanup{w},
+	}
+}
+
+// side is the region that a step's option names: source or target.
+func (w *World) side(name string) (*Region, error) {
+	switch name {
+	case "", string(region.Target):
+		return &w.Target, nil
+	case string(region.Source):
+		return &w.Source, nil
+	}
+	return nil, errext.WithStatus(fmt.Errorf("region %q: want source or target", name), errext.Usage)
+}
+
+// regionOption is the option of the steps that work on either side.
+type regionOption struct {
+	Region string `yaml:"region" strict:"enum=source|target"`
+}
+
+func (w *World) regionOf(s playbooks.Step) (*Region, error) {
+	var o regionOption
+	if err := s.Decode(&o); err != nil {
+		return nil, err
+	}
+	return w.side(o.Region)
+}
+
+// isTarget reports whether a region is the one whose recovery is timed.
+func (w *World) isTarget(r *Region) bool { return r == &w.Target }
+
+// restored is the folder that a region's release is restored into.
+func (w *World) restored(r *Region) string { return filepath.Join(w.WorkDir, "restored", r.Name) }
+
+// gate emits a judged condition; a failed one is an error too.
+func gate(sc drill.Scope, g drill.Gate) error {
+	if err := sc.Emit(drill.TypeGate, g); err != nil {
+		return err
+	}
+	if g.Result == drill.Failed {
+		err := fmt.Errorf("gate %s: expected %s, observed %s", g.ID, g.Expected, g.Observed)
+		return errext.WithHint(errext.WithStatus(err, errext.Gate), g.Hint)
+	}
+	return nil
+}
+
+func result(ok bool) string {
+	if ok {
+		return drill.Passed
+	}
+	return drill.Failed
+}
+
+// undo makes an Undo of a kind and its arguments.
+func undo(kind string, args any) (drill.Undo, error) {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return drill.Undo{}, fmt.Errorf("encoding undo %s: %w", kind, err)
+	}
+	return drill.Undo{Kind: kind, Args: raw}, nil
+}
+
+// client speaks to an endpoint of the drill.
+func (w *World) client(url string) *openai.Client {
+	return &openai.Client{BaseURL: url, HTTP: w.HTTP}
+}
+
+// wait polls until done says so, its error, or the end of ctx; the context's
+// cause is then wrapped with what was waited for.
+func wait(ctx context.Context, every time.Duration, what string, done func(context.Context) (bool, error)) error {
+	for {
+		ok, err := done(ctx)
+		if err != nil || ok {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		case <-time.After(every):
+		}
+	}
+}
+
+// first shows up to n of the texts and how many more there are.
+func first(texts []string, n int) string {
+	if len(texts) <= n {
+		return strings.Join(texts, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(texts[:n], "; "), len(texts)-n)
+}
+
+var errNotYet = errors.New("an earlier step of the playbook did not run")
+
+// missing is the error of a step whose predecessor is not in the playbook.
+func missing(what, kind string) error {
+	return errext.WithHint(errext.WithStatus(fmt.Errorf("%s: %w", what, errNotYet), errext.Usage), "put a step of kind "+kind+" before it in the playbook")
+}
+
+// KindNames returns the kinds of steps that a playbook may have, sorted.
+func KindNames() []string { return slices.Sorted(maps.Keys(Kinds(&World{}))) }
+
+// CheckOptions decodes the options of every step, strictly, without running or
+// reaching anything.
+func CheckOptions(p playbooks.Playbook) []error {
+	var problems []error
+	for _, s := range p.Steps {
+		if err := s.Decode(optionsOf(s.Kind)); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return problems
+}
+
+func optionsOf(kind string) any {
+	switch kind {
+	case "verify":
+		return &verifyOptions{}
+	case "restore", "boot":
+		return &regionOption{}
+	case "traffic":
+		return &trafficOptions{}
+	}
+	return &struct{}{}
+}

@@ -1,0 +1,276 @@
+package drill
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"drkit/internal/errext"
+)
+
+// The verdicts of a run.
+const (
+	Recovered       = "recovered"
+	ObjectiveMissed = "objective-missed" // recovered, later than promised
+	NotRecovered    = "not-recovered"    // a gate is red
+	Incomplete      = "incomplete"       // nothing is red, but not all was shown
+	Refused         = "refused"          // before any change
+	Aborted         = "aborted"          // cut short by a person or a kill
+)
+
+var verdicts = []string{Recovered, ObjectiveMissed, NotRecovered, Incomplete, Refused, Aborted}
+
+// Judge gives the verdict that a run's events allow. It is the only place that
+// does: the runner writes what it says, and Verify compares a journal with it.
+func Judge(r *Run) RunFinished {
+	unclean := undoReasons(r)
+	verdict, reasons := judge(r)
+	if len(unclean) > 0 && (verdict == Recovered || verdict == ObjectiveMissed || verdict == Refused) {
+		verdict = Incomplete // a clean-up that is not proven never reads as done
+	}
+	reasons = append(reasons, unclean...)
+	all := make([]errext.Status, 0, len(reasons))
+	for _, x := range reasons {
+		all = append(all, errext.Status(x.Status))
+	}
+	return RunFinished{Verdict: verdict, Status: int(errext.Combine(all...)), Reasons: reasons}
+}
+
+func judge(r *Run) (string, []Reason) {
+	if r.Aborting != nil {
+		return Aborted, []Reason{abortReason(*r.Aborting)}
+	}
+	if len(r.Problems) > 0 {
+		return Refused, problemReasons(r)
+	}
+	if failed := failedSteps(r); len(failed) > 0 {
+		return judgeFailed(r, failed)
+	}
+	reasons := redGates(r)
+	if len(reasons) > 0 {
+		return NotRecovered, append(reasons, gaps(r)...)
+	}
+	if reasons = gaps(r); len(reasons) > 0 {
+		return Incomplete, append(reasons, late(r)...)
+	}
+	if reasons = late(r); len(reasons) > 0 {
+		return ObjectiveMissed, reasons
+	}
+	return Recovered, nil
+}
+
+// reason makes a Reason with the status's own name.
+func reason(s errext.Status, what, hint string) Reason {
+	return Reason{Status: int(s), Name: s.String(), What: what, Hint: hint}
+}
+
+func abortReason(a RunAborting) Reason {
+	status := errext.Interrupted
+	if a.Signal == SignalTerminate {
+		status = errext.Terminated
+	}
+	return reason(status, "the run was cut short: "+a.Why, "")
+}
+
+func problemReasons(r *Run) []Reason {
+	var all []Reason
+	for _, p := range r.Problems {
+		what := p.What
+		if p.Step != "" {
+			what = "step " + p.Step + ": " + what
+		}
+		all = append(all, reason(errext.Refused, what, p.Hint))
+	}
+	return all
+}
+
+func undoReasons(r *Run) []Reason {
+	var all []Reason
+	for _, c := range r.Left() {
+		why := c.UndoError
+		if why == "" {
+			why = "its undo did not run"
+		}
+		all = append(all, reason(errext.Unclean, fmt.Sprintf("%q is not proven to be taken back: %s", c.What, why),
+			"run `drkit drill abort "+r.ID+"`; it may be repeated"))
+	}
+	return all
+}
+
+func failedSteps(r *Run) []StepState {
+	var all []StepState
+	for _, s := range r.Steps {
+		if s.Result == Failed {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// judgeFailed tells a red gate (not recovered) from work that could not be done
+// (incomplete) and from a refusal before anything was changed.
+func judgeFailed(r *Run, failed []StepState) (string, []Reason) {
+	if s := failed[0]; s.Status == int(errext.Refused) && untouched(r, s.ID) {
+		return Refused, stepReasons(failed)
+	}
+	reasons := append(redGates(r), stepReasons(slices.DeleteFunc(failed, func(s StepState) bool { return gateSaysIt(r, s) }))...)
+	verdict := Incomplete
+	for i := range reasons {
+		x := &reasons[i]
+		switch {
+		case x.Status == int(errext.Refused) || x.Status == int(errext.Holds): // too late to have changed nothing
+			*x = reason(errext.Gate, x.What, x.Hint)
+		case x.Status == int(errext.Unclean) && len(r.Left()) == 0:
+			*x = reason(errext.Failed, x.What+"; the end of the run took it back", "")
+		}
+		if x.Status == int(errext.Gate) {
+			verdict = NotRecovered
+		}
+	}
+	return verdict, reasons
+}
+
+// gateSaysIt says that a step failed by a red gate of its own, which is a reason already.
+func gateSaysIt(r *Run, s StepState) bool {
+	return s.Status == int(errext.Gate) && slices.ContainsFunc(r.Gates, func(g GateState) bool { return g.Step == s.ID && g.Result == Failed })
+}
+
+// untouched says that the clock did not run and that no step but the refusing
+// one changed anything.
+func untouched(r *Run, step string) bool {
+	_, clock := r.Instant(InstantDeclared)
+	for _, c := range r.Changes {
+		clock = clock || c.Step != step
+	}
+	return !clock && len(redGates(r)) == 0
+}
+
+func stepReasons(steps []StepState) []Reason {
+	var all []Reason
+	for _, s := range steps {
+		all = append(all, reason(errext.Status(s.Status), fmt.Sprintf("step %s: %s", s.ID, s.Error), s.Hint))
+	}
+	return all
+}
+
+func redGates(r *Run) []Reason {
+	var all []Reason
+	for _, g := range r.Gates {
+		if g.Result == Failed {
+			all = append(all, reason(errext.Gate, fmt.Sprintf("gate %s: expected %s, observed %s", g.ID, g.Expected, g.Observed), g.Hint))
+		}
+	}
+	return all
+}
+
+// gaps lists what keeps a run without a red gate from having recovered.
+func gaps(r *Run) []Reason {
+	var what []string
+	for _, s := range r.Steps {
+		if s.Result != Passed {
+			what = append(what, fmt.Sprintf("step %s is %s%s", s.ID, word(s.Result), because(s.Error)))
+		}
+	}
+	for _, g := range r.Gates {
+		if g.Result != Passed && g.Result != Failed {
+			what = append(what, fmt.Sprintf("gate %s is %s%s", g.ID, g.Result, because(g.Observed)))
+		}
+	}
+	if len(r.Steps) == 0 {
+		what = append(what, "the plan has no steps")
+	}
+	what = append(what, unproven(r)...)
+	what = append(what, substitutes(r)...)
+	if _, ok, why := r.RTO(); !ok {
+		what = append(what, "the recovery time was not measured: "+why)
+	}
+	if r.Plan.Objectives.RTO <= 0 {
+		what = append(what, "the objectives promise no recovery time (rto)")
+	}
+	var all []Reason
+	for _, w := range what {
+		all = append(all, reason(errext.Gate, w, ""))
+	}
+	return all
+}
+
+func word(result string) string {
+	if result == "" {
+		return NotReached
+	}
+	return result
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+func unproven(r *Run) []string {
+	if len(r.Plan.Objectives.MustProve) == 0 {
+		return []string{"the objectives ask for no proof (must_prove is empty)"}
+	}
+	var all []string
+	for _, name := range r.Plan.Objectives.MustProve {
+		if ok, why := r.Proof(name); !ok {
+			all = append(all, fmt.Sprintf("%s is not proven: %s", name, why))
+		}
+	}
+	return all
+}
+
+// needs says which component a proof speaks of: without a word on what it was,
+// nobody can tell a real engine from a stand-in.
+var needs = []struct{ proof, role string }{
+	{ProofBoot, RoleEngine}, {ProofBehaviour, RoleEngine}, {ProofRouter, RoleRouter},
+}
+
+func substitutes(r *Run) []string {
+	var all []string
+	said := map[string]bool{}
+	for _, c := range r.Components {
+		said[c.Role] = true
+		if c.Substitute && !r.Plan.Demo {
+			all = append(all, fmt.Sprintf("the %s was drkit's own (%s): it proves nothing of production's", c.Role, c.Kind))
+		}
+	}
+	for _, n := range needs {
+		if proven, _ := r.Proof(n.proof); proven && !said[n.role] {
+			said[n.role] = true
+			all = append(all, fmt.Sprintf("the run does not say which %s took part", n.role))
+		}
+	}
+	return all
+}
+
+func late(r *Run) []Reason {
+	rto, ok, _ := r.RTO()
+	promised := r.Plan.Objectives.RTO
+	if !ok || promised <= 0 || rto <= promised {
+		return nil
+	}
+	return []Reason{reason(errext.ObjectiveMissed,
+		fmt.Sprintf("recovered in %v, promised were %v", rto.Round(time.Millisecond), promised), "the report's clock table shows where the time went")}
+}
+
+// Verify refuses a journal whose end contradicts its events: a recovery beside a
+// red gate, without proof, or without a proven clean-up. A run that has not ended
+// is no contradiction.
+func Verify(r *Run) error {
+	if r.Finished == nil {
+		return nil
+	}
+	want := Judge(r)
+	if r.Finished.Verdict == want.Verdict && r.Finished.Status == want.Status {
+		return nil
+	}
+	err := fmt.Errorf("the journal of run %s contradicts itself: it ends as %s (status %d), but its events say %s (status %d)",
+		r.ID, r.Finished.Verdict, r.Finished.Status, want.Verdict, want.Status)
+	for _, x := range want.Reasons {
+		err = errors.Join(err, errors.New(x.What))
+	}
+	return errext.WithHint(errext.WithStatus(err, errext.Evidence), "the journal was changed or damaged: do not use it as evidence")
+}

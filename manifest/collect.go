@@ -1,0 +1,205 @@
+package manifest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"drkit/internal/errext"
+	"drkit/internal/store"
+	"drkit/manifest/model"
+)
+
+// EngineOptionsPath is the generated file of the engine part that holds what
+// drkit.yaml itself says of the engine.
+const EngineOptionsPath = "drkit-engine.json"
+
+// item is a file on its way into the manifest.
+type item struct {
+	File
+	tree    string // the folder below the model part: base, adapters/NAME, drafts/NAME
+	source  store.Source
+	object  store.Object
+	data    []byte         // content of a generated file, which has no source
+	capture *model.Capture // what the readers need of its content
+	byName  bool           // nobody said its role
+}
+
+// inTree is the path inside the item's folder.
+func (it *item) inTree() string { return strings.TrimPrefix(it.Path, it.tree+"/") }
+
+// collector gathers items and the problems of listing them.
+type collector struct {
+	items    []*item
+	problems []Problem
+	images   []Image
+}
+
+func collect(ctx context.Context, in Input) (*collector, error) {
+	c := &collector{}
+	if err := c.tree(ctx, "base", in.Model); err != nil {
+		return nil, err
+	}
+	for _, a := range in.Adapters {
+		if err := c.tree(ctx, "adapters/"+a.Name, a); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range in.Drafts {
+		if err := c.tree(ctx, "drafts/"+d.Name, d); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.files(ctx, Engine, in.EngineFiles); err != nil {
+		return nil, err
+	}
+	if err := c.files(ctx, Deploy, in.DeployFiles); err != nil {
+		return nil, err
+	}
+	if err := c.engineOptions(in.Engine); err != nil {
+		return nil, err
+	}
+	return c, c.unique()
+}
+
+// tree adds every file of a folder. A link that leads nowhere is a problem of
+// the content: the engine would not find the file either.
+func (c *collector) tree(ctx context.Context, name string, t Tree) error {
+	if t.Source == nil {
+		return errext.WithStatus(fmt.Errorf("model/%s has no source", name), errext.Usage)
+	}
+	found := false
+	for o, err := range t.Source.List(ctx, t.Prefix) {
+		var link *store.LinkError
+		switch {
+		case errors.As(err, &link):
+			c.link(name, strings.TrimPrefix(link.Key, t.Prefix), link)
+			found = true
+		case err != nil:
+			return fmt.Errorf("listing model/%s: %w", name, err)
+		default:
+			added, err := c.treeFile(name, t, o)
+			if err != nil {
+				return err
+			}
+			found = found || added
+		}
+	}
+	if !found {
+		return errext.WithHint(fmt.Errorf("the source of model/%s holds no file", name),
+			"check the path in drkit.yaml; a download may have gone to another folder")
+	}
+	return nil
+}
+
+func (c *collector) treeFile(name string, t Tree, o store.Object) (added bool, err error) {
+	path := strings.TrimPrefix(o.Key, t.Prefix)
+	if leftOut(path) || (o.Size == 0 && strings.HasSuffix(path, "/")) { // the latter marks a folder in a bucket
+		return false, nil
+	}
+	it := &item{tree: name, source: t.Source, object: o, capture: model.NewCapture(path, o.Size)}
+	it.File = File{Part: Model, Path: name + "/" + path, Size: o.Size, Role: treeRole(name, path)}
+	return true, c.add(it)
+}
+
+// treeRole is the role of a file by its folder and name.
+func treeRole(tree, path string) Role {
+	switch {
+	case strings.HasPrefix(tree, "adapters/"):
+		return AdapterFile
+	case strings.HasPrefix(tree, "drafts/"):
+		return Draft
+	}
+	return Role(model.Role(path))
+}
+
+func (c *collector) link(tree, path string, e *store.LinkError) {
+	if leftOut(path) {
+		return
+	}
+	p := Problem{Part: Model, Path: tree + "/" + path, Kind: "dangling-symlink",
+		What: fmt.Sprintf("the symbolic link points to %s, which does not exist", e.Target)}
+	if e.Loop {
+		p.Kind, p.What = "symlink-loop", fmt.Sprintf("the symbolic link to %s leads back to itself", e.Target)
+	}
+	c.problems = append(c.problems, p)
+}
+
+func (c *collector) files(ctx context.Context, part Part, files []PartFile) error {
+	for _, f := range files {
+		o, err := find(ctx, f.Source, f.Key)
+		if err != nil {
+			return errext.WithHint(fmt.Errorf("finding %s file %s: %w", part, f.Path, err),
+				"check that the path in drkit.yaml exists and can be read")
+		}
+		it := &item{source: f.Source, object: o, capture: model.NewWholeCapture()}
+		it.File = File{Part: part, Region: f.Region, Path: f.Path, Size: o.Size, Role: f.Role}
+		if it.Role == "" {
+			it.Role, it.byName = roleByName(part, f.Path), true
+		}
+		if err := c.add(it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find asks a source for one key; a source that cannot be asked is listed.
+func find(ctx context.Context, s store.Source, key string) (store.Object, error) {
+	if stater, ok := s.(store.Stater); ok {
+		return stater.Stat(ctx, key)
+	}
+	for o, err := range s.List(ctx, key) {
+		if err != nil || o.Key == key {
+			return o, err
+		}
+	}
+	return store.Object{}, store.ErrNotFound
+}
+
+// engineOptions adds the generated file, so that flags and environment are part
+// of the release like any other engine configuration.
+func (c *collector) engineOptions(e EngineInput) error {
+	if e.Kind == "" && e.Version == "" && len(e.Args) == 0 && len(e.Env) == 0 {
+		return nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(e); err != nil {
+		return fmt.Errorf("writing %s: %w", EngineOptionsPath, err)
+	}
+	it := &item{data: b.Bytes(), capture: model.NewWholeCapture()}
+	it.File = File{Part: Engine, Path: EngineOptionsPath, Size: int64(b.Len()), Role: EngineOptions}
+	return c.add(it)
+}
+
+func (c *collector) add(it *item) error {
+	if err := checkFileName(it.File); err != nil {
+		return errext.WithHint(fmt.Errorf("adding a file to the %s part: %w", it.Part, err),
+			"rename the file: not every store and system can hold such a name")
+	}
+	if n := normal(it.Path); n != it.Path {
+		c.problems = append(c.problems, Problem{Part: it.Part, Region: it.Region, Path: it.Path, Kind: "path-not-nfc",
+			What: fmt.Sprintf("the name is not in Unicode's composed form (NFC): some systems will store it as %q and then not find it", n)})
+	}
+	c.items = append(c.items, it)
+	return nil
+}
+
+func (c *collector) unique() error {
+	seen := map[string]bool{}
+	for _, it := range c.items {
+		if s := it.Subject(); seen[s] {
+			return errext.WithStatus(errext.WithHint(fmt.Errorf("two files claim the place %s", s),
+				"name it once in drkit.yaml, or give each region its own"), errext.Usage)
+		} else {
+			seen[s] = true
+		}
+	}
+	return nil
+}

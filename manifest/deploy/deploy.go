@@ -1,0 +1,163 @@
+// Package deploy reads deployment artifacts: Kubernetes YAML of any kind, Helm
+// values, kustomizations, Compose files, Dockerfiles and lockfiles. From each it
+// takes the container images, the command lines that start vLLM, and what a
+// person should know about it.
+//
+// Hand in one file after the other:
+//
+//	facts, problems := deploy.Read("deploy/base/vllm.yaml", data)
+//
+// A file that cannot be read whole, such as an unrendered Helm template, always
+// has a problem: no images found never stands for "could not look".
+package deploy
+
+import (
+	"path"
+	"strings"
+
+	"drkit/manifest/digest"
+)
+
+// Problem is something in an artifact that a person should know. What never
+// holds a secret.
+type Problem struct {
+	Path string
+	Line int    // 1-based; 0 when the place has no line
+	Kind string // one of the Kind constants
+	What string // one sentence
+	Seen string // the words of the tool that would refuse it, if known
+}
+
+// Kinds of problems. They are stable words; rules refer to them.
+const (
+	KindSyntax          = "yaml-syntax"       // not YAML
+	KindTemplate        = "yaml-template"     // a template that is not rendered: images in it are unknown
+	KindDockerfile      = "dockerfile-syntax" // not a Dockerfile that a builder accepts
+	KindImageInvalid    = "image-invalid"     // no valid reference
+	KindImageUnresolved = "image-unresolved"  // holds a variable without a value
+	KindPlainSecret     = "plain-secret"      // a secret in plain text
+	KindShellCommand    = "engine-shell"      // the engine is started by a shell script that drkit does not read whole
+	KindEngineEnv       = "engine-env"        // the engine's arguments hold variables without a known value
+)
+
+// Role says what a file is to a recovery; the words are those of the manifest.
+type Role string
+
+// The roles of deployment artifacts.
+const (
+	Kubernetes Role = "kubernetes"
+	Dockerfile Role = "dockerfile"
+	Lockfile   Role = "lockfile"
+	Other      Role = "other"
+)
+
+// Facts is what one file says.
+type Facts struct {
+	Path   string
+	Role   Role
+	Format string // kubernetes, kustomization, compose, yaml, dockerfile, or the lockfile's: uv, poetry, npm, …
+	Images []Image
+	Engine []EngineCommand
+}
+
+// Image is a container image where a file names it.
+type Image struct {
+	Reference  string        // as written, with variables replaced where their values are known
+	Registry   string        // index.docker.io when none is written
+	Repository string        // without the registry
+	Tag        string        // "latest" when neither tag nor digest is written
+	Digest     digest.Digest // the zero value when it is not pinned
+	FromArgs   bool          // holds default values that whoever builds or starts it may override
+	Frontend   bool          // the builder that a Dockerfile's syntax line names; not part of what runs
+	Path       string
+	Line       int
+}
+
+// Pinned reports whether the reference names one content and no other.
+func (i Image) Pinned() bool { return i.Digest != digest.Digest{} }
+
+// EngineCommand is a container that starts vLLM. Argv and Env are what the
+// process gets and may hold secrets: give them to the reader of engine
+// configuration, never print them.
+type EngineCommand struct {
+	Path      string
+	Line      int    // where the arguments begin
+	Container string // its name, if it has one
+	Image     string
+	Entry     string   // "vllm" for `vllm serve`, "api_server" for the Python module
+	Argv      []string // after the program's name; begins with "serve" when Entry is vllm
+	Env       map[string]string
+	// EntryAssumed says that the entry point is the image's own, taken to be
+	// `vllm serve` as in the project's images.
+	EntryAssumed bool
+	// Exact is false when variables or a script keep Argv from being what the
+	// process really gets.
+	Exact bool
+
+	shell bool // a shell replaces variables
+}
+
+// Read reads one artifact. What it is follows from its name, and for YAML and
+// JSON from its content.
+func Read(file string, data []byte) (Facts, []Problem) {
+	base := path.Base(file)
+	if format := lockfileFormat(base); format != "" {
+		return Facts{Path: file, Role: Lockfile, Format: format}, nil
+	}
+	if isDockerfile(base) {
+		return readDockerfile(file, data)
+	}
+	switch strings.ToLower(path.Ext(base)) {
+	case ".yaml", ".yml", ".json":
+		return readYAML(file, data)
+	}
+	if strings.EqualFold(path.Ext(base), ".tpl") {
+		return Facts{Path: file, Role: Other, Format: "template"}, []Problem{{Path: file, Kind: KindTemplate,
+			What: "the file is a template that drkit does not render; list the rendered YAML (helm template) instead"}}
+	}
+	return Facts{Path: file, Role: Other}, nil
+}
+
+func isDockerfile(base string) bool {
+	lower := strings.ToLower(base)
+	for _, name := range []string{"dockerfile", "containerfile"} {
+		if lower == name || strings.HasPrefix(lower, name+".") || strings.HasSuffix(lower, "."+name) {
+			return true
+		}
+	}
+	return false
+}
+
+// lockfileFormat names the format of a lockfile by its base name, or is "".
+func lockfileFormat(base string) string {
+	if format, ok := lockfiles[base]; ok {
+		return format
+	}
+	switch {
+	case strings.HasPrefix(base, "requirements") && strings.HasSuffix(base, ".txt"):
+		return "requirements"
+	case strings.HasPrefix(base, "pylock.") && strings.HasSuffix(base, ".toml"):
+		return "pylock" // PEP 751 allows pylock.NAME.toml
+	case strings.HasSuffix(base, ".conda-lock.yml"):
+		return "conda-lock"
+	}
+	return ""
+}
+
+var lockfiles = map[string]string{
+	"uv.lock":             "uv",
+	"poetry.lock":         "poetry",
+	"pdm.lock":            "pdm",
+	"pylock.toml":         "pylock",
+	"Pipfile.lock":        "pipenv",
+	"conda-lock.yml":      "conda-lock",
+	"package-lock.json":   "npm",
+	"npm-shrinkwrap.json": "npm",
+	"pnpm-lock.yaml":      "pnpm",
+	"yarn.lock":           "yarn",
+	"bun.lock":            "bun",
+	"Cargo.lock":          "cargo",
+	"go.sum":              "gomod",
+	".terraform.lock.hcl": "terraform",
+	"Chart.lock":          "helm",
+}

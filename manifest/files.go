@@ -1,0 +1,72 @@
+package manifest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"drkit/internal/errext"
+	"drkit/internal/progress"
+	"drkit/internal/store"
+)
+
+// Files gives access to the bytes of a manifest's files where Build found them.
+type Files struct{ bySubject map[string]store.Body }
+
+func newFiles(items []*item) *Files {
+	f := &Files{bySubject: map[string]store.Body{}}
+	for _, it := range items {
+		f.bySubject[it.Subject()] = it.body()
+	}
+	return f
+}
+
+// Body returns the bytes of a file, with the digests that its manifest states.
+func (f *Files) Body(file File) (store.Body, error) {
+	b, ok := f.bySubject[file.Subject()]
+	if !ok {
+		return store.Body{}, errext.WithHint(fmt.Errorf("%s is no file of this build", file.Subject()),
+			"the sources have changed since the manifest was built: build it again")
+	}
+	b.Size, b.Sums = file.Size, file.Sums
+	return b, nil
+}
+
+// body opens the item at its source, at exactly the version that was listed.
+func (it *item) body() store.Body {
+	b := store.Body{Size: it.Size, Sums: it.Sums}
+	if it.source == nil {
+		b.Open = opener(it.data)
+		return b
+	}
+	source, object := it.source, it.object
+	b.Open = func(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+		return source.Open(ctx, object, off, n)
+	}
+	return b
+}
+
+// opener reads from bytes in memory.
+func opener(data []byte) func(context.Context, int64, int64) (io.ReadCloser, error) {
+	return func(_ context.Context, off, n int64) (io.ReadCloser, error) {
+		size := int64(len(data))
+		off = min(max(off, 0), size)
+		if n < 0 || n > size-off {
+			n = size - off
+		}
+		return io.NopCloser(bytes.NewReader(data[off : off+n])), nil
+	}
+}
+
+// counted tells a task of the bytes that pass.
+type counted struct {
+	r    io.Reader
+	task *progress.Task
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.task.Add(0, int64(n))
+	return n, err
+}

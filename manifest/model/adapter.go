@@ -1,0 +1,68 @@
+package model
+
+import (
+	"slices"
+	"strings"
+)
+
+// Adapter is what was read out of one LoRA adapter in PEFT's form.
+type Adapter struct {
+	Name          string            `json:"name"`
+	Config        bool              `json:"config"`            // adapter_config.json is there and readable
+	Missing       []string          `json:"missing,omitempty"` // required fields that it lacks
+	Type          string            `json:"peft_type,omitempty"`
+	Rank          int               `json:"rank,omitempty"`
+	Ranks         []int             `json:"ranks,omitempty"` // of rank_pattern
+	Alpha         float64           `json:"alpha,omitempty"`
+	Base          string            `json:"base,omitempty"`
+	Targets       []string          `json:"targets,omitempty"`
+	ModulesToSave []string          `json:"modules_to_save,omitempty"`
+	Bias          string            `json:"bias,omitempty"`
+	DoRA          bool              `json:"dora,omitempty"`
+	Weights       string            `json:"weights,omitempty"` // the file of tensors
+	Tensors       map[string]Tensor `json:"tensors,omitempty"` // of a safetensors file with a sound header
+}
+
+// adapterWeights are the files that may hold an adapter's tensors, in the
+// order in which vLLM looks.
+var adapterWeights = []string{"adapter_model.safetensors", "adapter_model.bin", "adapter_model.pt"}
+
+// ReadAdapter makes facts and problems of the files of one adapter.
+func ReadAdapter(name string, files []File) (Adapter, []Problem) {
+	r := newRepository(files)
+	r.foreign()
+	a := Adapter{Name: name}
+	if o := r.object("adapter_config.json"); o != nil {
+		a.fill(o)
+	}
+	for _, f := range adapterWeights {
+		if r.has(f) {
+			a.Weights = f
+			break
+		}
+	}
+	if strings.HasSuffix(a.Weights, ".safetensors") {
+		if s := r.shard(a.Weights); s != nil {
+			a.Tensors = s.Tensors
+		}
+	}
+	return a, r.problems
+}
+
+func (a *Adapter) fill(o object) {
+	a.Config = true
+	for _, field := range []string{"lora_alpha", "r", "target_modules"} {
+		if raw, ok := o[field]; !ok || string(raw) == "null" {
+			a.Missing = append(a.Missing, field)
+		}
+	}
+	a.Type, a.Rank, a.Base, a.Bias = o.str("peft_type"), o.integer("r"), o.str("base_model_name_or_path"), o.str("bias")
+	o.get("lora_alpha", &a.Alpha)
+	a.Targets, a.ModulesToSave, a.DoRA = o.strings("target_modules"), o.strings("modules_to_save"), o.truth("use_dora")
+	slices.Sort(a.Targets)
+	pattern := o.object("rank_pattern")
+	for module := range pattern {
+		a.Ranks = append(a.Ranks, pattern.integer(module))
+	}
+	slices.Sort(a.Ranks)
+}

@@ -1,0 +1,196 @@
+package model
+
+import (
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Template says where the engine would find a chat template. Source is the file
+// that wins, in vLLM's order; Default says whether it holds a template that
+// requests without a name can use.
+type Template struct {
+	Source     string   `json:"source,omitempty"`
+	Default    bool     `json:"default,omitempty"`
+	Names      []string `json:"names,omitempty"`       // of a list of templates, or of additional files
+	LegacyJSON bool     `json:"legacy_json,omitempty"` // chat_template.json, which only processors read
+	Additional bool     `json:"additional,omitempty"`  // additional_chat_templates/ exists
+	Ends       []Token  `json:"ends,omitempty"`        // added tokens that the template writes right after a message
+	UsesEOS    bool     `json:"uses_eos,omitempty"`    // it writes the variable eos_token
+	Filters    []string `json:"filters,omitempty"`     // names of the filters that it applies
+}
+
+// Token is an added token by its text and id.
+type Token struct {
+	Text string `json:"text"`
+	ID   int    `json:"id"`
+}
+
+// template finds the chat template. A processor's template comes before a
+// tokenizer's; chat_template.jinja before the one in tokenizer_config.json.
+func (r *repository) template() {
+	t := &r.facts.Template
+	t.LegacyJSON = r.has("chat_template.json")
+	for _, p := range r.paths {
+		if name, ok := strings.CutPrefix(p, "additional_chat_templates/"); ok && path.Ext(name) == ".jinja" {
+			t.Additional = true
+			t.Names = append(t.Names, strings.TrimSuffix(name, ".jinja"))
+		}
+	}
+	text := r.findTemplate(t)
+	if text == "" {
+		return
+	}
+	t.UsesEOS = strings.Contains(text, "eos_token")
+	t.Ends = r.facts.Tokenizer.ends(text)
+	t.Filters = filters(text)
+}
+
+func (r *repository) findTemplate(t *Template) string {
+	if f, ok := r.files["chat_template.jinja"]; ok {
+		t.Source, t.Default = "chat_template.jinja", true
+		return string(f.Content)
+	}
+	if r.isProcessor() {
+		for _, name := range []string{"chat_template.json", "processor_config.json"} {
+			if s := r.object(name).str("chat_template"); s != "" {
+				t.Source, t.Default = name, true
+				return s
+			}
+		}
+	}
+	if slices.Contains(t.Names, "default") {
+		t.Source, t.Default = "additional_chat_templates/default.jinja", true
+		return string(r.files[t.Source].Content)
+	}
+	return r.configTemplate(t)
+}
+
+// isProcessor reports whether the model takes more than text, so that the
+// engine asks its processor for the template first.
+func (r *repository) isProcessor() bool {
+	c := r.facts.Config
+	return c != nil && (c.Vision || c.Audio) || r.has("processor_config.json") || r.has("preprocessor_config.json")
+}
+
+// configTemplate reads tokenizer_config.chat_template: one text, or a list of
+// named ones.
+func (r *repository) configTemplate(t *Template) string {
+	o := r.object("tokenizer_config.json")
+	if s := o.str("chat_template"); s != "" {
+		t.Source, t.Default = "tokenizer_config.json", true
+		return s
+	}
+	var list []struct{ Name, Template string }
+	if !o.get("chat_template", &list) {
+		return ""
+	}
+	text := ""
+	for _, e := range list {
+		t.Source = "tokenizer_config.json"
+		t.Names = append(t.Names, e.Name)
+		if e.Name == "default" {
+			t.Default, text = true, e.Template
+		}
+	}
+	return text
+}
+
+// afterContent matches what stands between a message's content and the text
+// that the template writes next: the end of the expression, or a "+".
+var afterContent = regexp.MustCompile(`content['"]?\]?\s*(?:\|\s*trim\s*)?\)?\s*(?:\+\s*['"]|-?\}\})`)
+
+// ends finds added tokens that the template writes right after a message.
+func (t *Tokenizer) ends(text string) []Token {
+	found := map[string]bool{}
+	for _, at := range afterContent.FindAllStringIndex(text, -1) {
+		rest := strings.TrimLeft(text[at[1]:], "\n")
+		longest := ""
+		for special := range t.special {
+			if strings.HasPrefix(rest, special) && len(special) > len(longest) {
+				longest = special
+			}
+		}
+		if longest != "" {
+			found[longest] = true
+		}
+	}
+	var out []Token
+	for special := range found {
+		out = append(out, Token{special, t.special[special]})
+	}
+	slices.SortFunc(out, func(a, b Token) int { return strings.Compare(a.Text, b.Text) })
+	return out
+}
+
+var filterUse = regexp.MustCompile(`\|\s*([A-Za-z_]\w*)`)
+
+// filters lists the names of the filters that a template applies, sorted.
+func filters(text string) []string {
+	set := map[string]bool{}
+	for _, e := range expressions(text) {
+		for _, m := range filterUse.FindAllStringSubmatch(e, -1) {
+			set[m[1]] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// expressions lists what stands between {{ and }} or {% and %}, with the text
+// of string literals left out. Comments and raw blocks hold none.
+func expressions(text string) []string {
+	var out []string
+	for {
+		start := strings.IndexByte(text, '{')
+		if start < 0 || start+2 > len(text) {
+			return out
+		}
+		mark := text[start : start+2]
+		text = text[start+1:]
+		switch mark {
+		case "{#":
+			_, text, _ = strings.Cut(text, "#}")
+		case "{{", "{%":
+			var e string
+			e, text = expression(text[1:], map[string]string{"{{": "}}", "{%": "%}"}[mark])
+			if out = append(out, e); mark == "{%" && strings.Trim(e, "-+ \n\t") == "raw" {
+				_, text, _ = strings.Cut(text, "endraw")
+			}
+		}
+	}
+}
+
+// expression reads up to end, leaving out what stands in quotes, and returns
+// the rest of the text.
+func expression(text, end string) (string, string) {
+	var b strings.Builder
+	var quote byte
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case strings.HasPrefix(text[i:], end):
+			return b.String(), text[i+len(end):]
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), ""
+}
+
+// Where is the file that a person would look at: the source, or where named
+// templates lie.
+func (t Template) Where() string {
+	if t.Source == "" && t.Additional {
+		return "additional_chat_templates/" + t.Names[0] + ".jinja"
+	}
+	return t.Source
+}

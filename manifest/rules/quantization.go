@@ -1,0 +1,183 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"drkit/manifest"
+)
+
+var quantizationRules = []Rule{
+	{"Q-1", manifest.Block, "packed weights without a quantization config",
+		"A repository with packed weights says how they are packed.", noQuantizationConfig},
+	{"Q-6", manifest.Block, "the engine is told another quantization than the model has",
+		"--quantization agrees with quant_method in config.json.", otherMethod},
+	{"C-15", manifest.Block, "the engine does not have the quantization method",
+		"quant_method is one that the engine's version has.", unknownMethod},
+	{"Q-10", manifest.Silent, "a packed module is incomplete",
+		"Each packed module has all tensors of its method, and a quantization config stands only beside packed weights.", incompleteModules},
+}
+
+// packedEndings are endings of tensors that only packed checkpoints have.
+var packedEndings = []string{".qweight", ".qzeros", ".g_idx", ".weight_packed", ".weight_scale", ".weight_scale_inv"}
+
+func noQuantizationConfig(v *view) (out []manifest.Finding) {
+	for _, r := range v.repos {
+		q := r.facts.Quantization
+		if r.facts.Config == nil || v.option("quantization") != "" || v.otherLoader() || r.format != ".safetensors" {
+			continue
+		}
+		if q != nil && (q.Source == "config.json" || q.Source == "hf_quant_config.json") && q.Method != "" {
+			continue
+		}
+		name := r.firstPacked()
+		if name == "" {
+			continue
+		}
+		f := manifest.Finding{Path: r.path("config.json"), Field: "quantization_config",
+			Message: fmt.Sprintf("the shards hold packed tensors such as %s, but config.json has no quantization_config", name),
+			Seen:    fmt.Sprintf("There is no module or parameter named '%s' in …", strings.TrimPrefix(name, "model.")),
+			Hint:    "restore quantization_config in config.json from the model's origin"}
+		if q != nil && len(q.SideFiles) > 0 {
+			f.Message += "; " + q.SideFiles[0] + " alone is read only with --quantization"
+			f.Hint = "give --quantization " + q.Method + ", or restore quantization_config in config.json"
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// firstPacked is the first tensor, by name, that only a packed checkpoint has.
+func (r *repo) firstPacked() string {
+	for _, name := range slices.Sorted(maps.Keys(r.tensors)) {
+		for _, end := range packedEndings {
+			if strings.HasSuffix(name, end) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// companions are the tensors that must stand beside a packed weight, by the
+// ending of the weight.
+func (r *repo) companions(ending, dtype string) []string {
+	q := r.facts.Quantization
+	switch {
+	case ending == ".qweight" && q.DescAct:
+		return []string{".qzeros", ".scales", ".g_idx"}
+	case ending == ".qweight":
+		return []string{".qzeros", ".scales"}
+	case ending == ".weight_packed" && strings.HasPrefix(q.Format, "pack"):
+		return []string{".weight_scale", ".weight_shape"}
+	case ending == ".weight_packed":
+		return []string{".weight_scale"}
+	case ending == ".weight" && (dtype == "I8" || strings.HasPrefix(dtype, "F8_")):
+		return []string{".weight_scale|.weight_scale_inv|.scale|.weight_scale_2"}
+	}
+	return nil
+}
+
+func incompleteModules(v *view) (out []manifest.Finding) {
+	for _, r := range v.repos {
+		q := r.facts.Quantization
+		if !r.quantized() || !v.findable(r) || !judged(q.Method) {
+			continue
+		}
+		var lost []string
+		any := false
+		for name, t := range r.tensors {
+			module, ending := split(name)
+			need := r.companions(ending, t.DType)
+			any = any || len(need) > 0
+			for _, c := range need {
+				if !r.oneOf(module, c) {
+					lost = append(lost, module+strings.Split(c, "|")[0])
+				}
+			}
+		}
+		if len(lost) > 0 {
+			slices.Sort(lost)
+			out = append(out, manifest.Finding{Path: r.whereLost(lost[0]), Field: lost[0],
+				Message: fmt.Sprintf("a packed module lacks %s: the engine boots and answers with garbage", count(lost)),
+				Hint:    "copy the shards again from the model's origin"})
+		}
+		if !any && q.Weights {
+			out = append(out, manifest.Finding{Path: r.path("config.json"), Field: "quantization_config",
+				Message: fmt.Sprintf("config.json says the weights are packed by %s, but no shard holds a packed tensor: the engine boots and answers with garbage", q.Method),
+				Hint:    "config.json and weights belong to different releases of the model: copy both from one"})
+		}
+	}
+	return out
+}
+
+// judged lists the methods whose sets of tensors are known.
+func judged(method string) bool {
+	return slices.Contains([]string{"gptq", "awq", "compressed-tensors", "fp8"}, method)
+}
+
+// split divides a tensor's name into module and ending.
+func split(name string) (module, ending string) {
+	dot := strings.LastIndexByte(name, '.')
+	if dot < 0 {
+		return name, ""
+	}
+	return name[:dot], name[dot:]
+}
+
+// oneOf reports whether the module has one of the endings, separated by "|".
+func (r *repo) oneOf(module, endings string) bool {
+	for end := range strings.SplitSeq(endings, "|") {
+		if _, ok := r.tensors[module+end]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// plainMethod maps the names of a method's variants to the method, for those
+// whose mismatch is certain.
+var plainMethod = map[string]string{
+	"awq": "awq", "auto_awq": "awq", "awq_marlin": "awq", "gptq": "gptq", "auto_gptq": "gptq", "gptq_marlin": "gptq",
+	"compressed-tensors": "compressed-tensors", "fp8": "fp8", "bitsandbytes": "bitsandbytes", "mxfp4": "mxfp4",
+}
+
+func otherMethod(v *view) []manifest.Finding {
+	q := v.base.facts.Quantization
+	asked := v.option("quantization")
+	if q == nil || q.Source != "config.json" || plainMethod[asked] == "" || plainMethod[q.Method] == "" || plainMethod[asked] == plainMethod[q.Method] {
+		return nil
+	}
+	return []manifest.Finding{{Path: v.base.path("config.json"), Field: "quantization_config.quant_method",
+		Message: fmt.Sprintf("the engine is told --quantization %s, the weights are packed by %s", asked, q.Method),
+		Seen:    fmt.Sprintf("Quantization method specified in the model config (%s) does not match the quantization method specified in the `quantization` argument (%s).", q.Method, asked),
+		Hint:    "remove --quantization: the engine takes the method from config.json"}}
+}
+
+// methods are those of vLLM 0.32.0, as its error message lists them.
+var methods = strings.Fields(`awq auto_awq fp8 fbgemm_fp8 fp_quant modelopt modelopt_fp4 modelopt_mxfp8 modelopt_mixed auto_gptq gptq
+	gptq_marlin awq_marlin humming compressed-tensors experts_int8 quark moe_wna16 torchao inc mxfp4 gpt_oss_mxfp4 deepseek_v4_fp8 online
+	fp8_per_tensor fp8_per_block fp8_per_channel int8_per_channel_weight_only nvfp4_per_token mxfp8`)
+
+// alias are names in config.json that the engine turns into one of its methods.
+var alias = []string{"auto-round", "intel/auto-round", "modelopt_nvfp4"}
+
+// unknownMethod judges vLLM 0.32 only: the list differs by version.
+func unknownMethod(v *view) (out []manifest.Finding) {
+	versions := slices.ContainsFunc(v.m.Annotations.Engine, func(e manifest.EngineFacts) bool {
+		return e.Kind == "vllm" && strings.HasPrefix(strings.TrimPrefix(e.Version, "v"), "0.32.")
+	})
+	for _, r := range v.repos {
+		q := r.facts.Quantization
+		if !versions || q == nil || q.Source != "config.json" || q.Method == "" || slices.Contains(methods, q.Method) || slices.Contains(alias, strings.ToLower(q.Method)) {
+			continue
+		}
+		out = append(out, manifest.Finding{Path: r.path("config.json"), Field: "quantization_config.quant_method",
+			Message: fmt.Sprintf("quant_method is %s, which vLLM 0.32 does not have by itself", q.Method),
+			Seen:    fmt.Sprintf("Unknown quantization method: %s. Must be one of […]", q.Method),
+			Hint:    "serve with an image that has the method's plugin and waive this rule, or take other weights"})
+	}
+	return out
+}

@@ -1,0 +1,476 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"drkit/manifest"
+	"drkit/manifest/model"
+)
+
+// loss is a set of tensors that no loaded shard holds, in one place.
+type loss struct {
+	names      []string
+	norm       bool
+	everywhere bool   // every layer lacks it
+	unknown    string // a tensor that the architecture does not have
+}
+
+// findable reports whether missing tensors can be judged: the headers of every
+// weight file that the engine loads are known.
+func (v *view) findable(r *repo) bool {
+	return r.format == ".safetensors" && !v.otherLoader() && !r.incomplete() && r.consolidated() == "" && len(r.tensors) > 0
+}
+
+func missingTensor(v *view) (out []manifest.Finding) {
+	for _, r := range v.repos {
+		out = append(out, r.promised(v)...)
+		if !v.findable(r) || r.draft {
+			continue
+		}
+		if e := r.expect(); e != nil {
+			out = append(out, r.unexpected(e)...)
+		} else {
+			out = append(out, r.irregular()...)
+		}
+	}
+	return out
+}
+
+// promised finds tensors that the index puts in a sound shard, and that neither
+// that shard nor another one holds. Those that the architecture is known to need
+// are left to unexpected; of the others nobody knows whether they are missed.
+func (r *repo) promised(v *view) []manifest.Finding {
+	ix := r.facts.Weights.Index
+	if ix == nil || r.format != ".safetensors" || r.consolidated() != "" {
+		return nil
+	}
+	e := r.expect()
+	at := map[string][]string{}
+	for tensor, file := range ix.Elsewhere {
+		if _, ok := r.tensors[tensor]; ok || r.broken(file) || !r.present(file) {
+			continue
+		}
+		if e != nil && v.findable(r) && e.needs(tensor) {
+			continue
+		}
+		at[file] = append(at[file], tensor)
+	}
+	var out []manifest.Finding
+	for _, file := range slices.Sorted(maps.Keys(at)) {
+		names := at[file]
+		slices.Sort(names)
+		f := manifest.Finding{Severity: r.lost(isNorm(names[0])), Path: r.path(file), Field: names[0],
+			Message: fmt.Sprintf("the index promises %s in this shard, which no shard holds", count(names)),
+			Hint:    "copy the shard and the index again from one release of the model"}
+		if e != nil || r.beyondLayers(names) {
+			f.Severity, f.Hint = manifest.Info, "the model does not need it; the index is of another release"
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// beyondLayers reports whether all names belong to layers past num_hidden_layers.
+func (r *repo) beyondLayers(names []string) bool {
+	c := r.facts.Config
+	return c != nil && c.Layers > 0 && !slices.ContainsFunc(names, func(n string) bool {
+		m := layerName.FindStringSubmatch(n)
+		if m == nil {
+			return true
+		}
+		i, err := strconv.Atoi(m[3])
+		return err != nil || i < c.Layers
+	})
+}
+
+// needs reports whether a tensor serves one of the needs.
+func (e *expectation) needs(tensor string) bool {
+	dot := strings.LastIndexByte(tensor, '.')
+	if dot < 0 {
+		return false
+	}
+	module := tensor[:dot]
+	if e.head && strings.HasSuffix(module, "lm_head") {
+		return true
+	}
+	for _, n := range e.rest {
+		if module == e.prefix+n.module {
+			return true
+		}
+	}
+	for i := range e.layers {
+		if inner, ok := strings.CutPrefix(module, e.layerPrefix(i)); ok {
+			return slices.ContainsFunc(e.layer, func(n need) bool { return n.module == inner })
+		}
+	}
+	return false
+}
+
+// unexpected compares the tensors with what the architecture needs. Whole
+// layers and the output layer have rules of their own.
+func (r *repo) unexpected(e *expectation) []manifest.Finding {
+	var lost, norms loss
+	norms.norm = true
+	var wrong []string
+	shapes := ""
+	empty := r.emptyLayers(e)
+	lost.unknown = r.unknown(e)
+	judge := func(module string, n need) {
+		t, name, ok := r.holds(module, n)
+		switch {
+		case !ok && n.norm:
+			norms.names = append(norms.names, module+"."+n.kind)
+		case !ok:
+			lost.names = append(lost.names, module+"."+n.kind)
+		case name == module+"."+n.kind && n.shape != nil && !r.quantized() && !r.vocabularySized(module) && !slices.Equal(t.Shape, n.shape):
+			wrong = append(wrong, name)
+			shapes = fmt.Sprintf("%s has the shape %v, config.json makes it %v", wrong[0], r.tensors[wrong[0]].Shape, n.shape)
+		}
+	}
+	for i := range e.layers {
+		for _, n := range e.layer {
+			if !slices.Contains(empty, i) {
+				judge(e.layerPrefix(i)+n.module, n)
+			}
+		}
+	}
+	for _, n := range e.rest {
+		judge(e.prefix+n.module, n)
+	}
+	lost.everywhere = e.everywhere(lost.names)
+	out := append(r.lossFinding(lost), r.lossFinding(norms)...)
+	return append(out, r.shapeFinding(wrong, shapes, e)...)
+}
+
+// everywhere reports whether every layer lacks the first lost tensor: then it
+// was never there, and config.json names another architecture.
+func (e *expectation) everywhere(lost []string) bool {
+	if len(lost) == 0 || e.layers < 2 {
+		return false
+	}
+	inner, inLayer := strings.CutPrefix(lost[0], e.layerPrefix(0))
+	for i := range e.layers {
+		inLayer = inLayer && slices.Contains(lost, e.layerPrefix(i)+inner)
+	}
+	return inLayer
+}
+
+// unknown is a weight in a layer that the architecture does not have; engines
+// refuse it. "" when there is none.
+func (r *repo) unknown(e *expectation) string {
+	for _, name := range slices.Sorted(maps.Keys(r.tensors)) {
+		m := layerName.FindStringSubmatch(name)
+		if m == nil || m[1] != e.prefix || m[2]+"." != e.stem || strings.Contains(name, "rotary_emb") || !strings.HasSuffix(name, ".weight") {
+			continue
+		}
+		module := strings.TrimSuffix(m[4], ".weight")
+		known := slices.ContainsFunc(e.layer, func(n need) bool { return n.module == module })
+		for part, joint := range fused {
+			known = known || strings.HasSuffix(module, "."+joint) || strings.HasSuffix(module, "."+part)
+		}
+		if !known {
+			return name
+		}
+	}
+	return ""
+}
+
+func (r *repo) vocabularySized(module string) bool {
+	return strings.HasSuffix(module, "embed_tokens") || strings.HasSuffix(module, "word_embeddings")
+}
+
+func (r *repo) lossFinding(l loss) []manifest.Finding {
+	if len(l.names) == 0 {
+		return nil
+	}
+	f := manifest.Finding{Severity: r.lost(l.norm), Path: r.whereLost(l.names[0]), Field: l.names[0],
+		Message: fmt.Sprintf("no shard holds %s: the engine boots, answers /health with 200, and answers with garbage", count(l.names)),
+		Hint:    "copy the shards and the index again from the model's origin"}
+	if f.Severity == manifest.Block {
+		f.Message = fmt.Sprintf("no shard holds %s", count(l.names))
+		f.Seen = fmt.Sprintf("Following weights were not initialized from checkpoint: {'%s'}", l.names[0])
+	}
+	if l.unknown != "" && !r.quantized() {
+		f.Severity = manifest.Block
+		f.Message = fmt.Sprintf("no shard holds %s; there is %s, which the architecture does not have", count(l.names), l.unknown)
+		f.Seen = fmt.Sprintf("There is no module or parameter named '%s' in …", strings.TrimSuffix(l.unknown, ".weight"))
+	}
+	if l.everywhere {
+		f.Path = r.path("config.json")
+		f.Hint = "config.json names another architecture than the weights have: copy both from one release of the model"
+	}
+	return []manifest.Finding{f}
+}
+
+// whereLost is the file to look at for a lost tensor: the shard that the index
+// names, else where writers would have put it. They write the embedding, the
+// layers by number, the last norm and the output layer, in this order.
+func (r *repo) whereLost(name string) string {
+	if ix := r.facts.Weights.Index; ix != nil && ix.Elsewhere[name] != "" {
+		return r.path(ix.Elsewhere[name])
+	}
+	shards := slices.Compact(slices.Sorted(maps.Values(r.shardOf)))
+	switch m := layerName.FindStringSubmatch(name); {
+	case len(shards) == 0:
+		return r.tree
+	case m != nil:
+		return r.path(r.shardOfLayer(name))
+	case strings.Contains(name, "embed"):
+		return r.path(shards[0])
+	case strings.Contains(name, "lm_head"):
+		return r.path(shards[len(shards)-1])
+	}
+	return r.path(r.lastLayerShard())
+}
+
+// shardOfLayer is the shard that holds the tensor whose name has the longest
+// common beginning with the lost one's.
+func (r *repo) shardOfLayer(name string) string {
+	best, most := "", -1
+	for _, other := range slices.Sorted(maps.Keys(r.shardOf)) {
+		if n := common(name, other); n > most {
+			best, most = r.shardOf[other], n
+		}
+	}
+	return best
+}
+
+func (r *repo) lastLayerShard() string {
+	best, highest := "", -1
+	for _, name := range slices.Sorted(maps.Keys(r.shardOf)) {
+		i := 0
+		if m := layerName.FindStringSubmatch(name); m != nil {
+			i, _ = strconv.Atoi(m[3])
+		}
+		if i > highest {
+			best, highest = r.shardOf[name], i
+		}
+	}
+	return best
+}
+
+// common is the length of the common beginning of two names.
+func common(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// shapeFinding reports shapes that disagree with config.json. When all layers
+// disagree, config.json is the one to look at.
+func (r *repo) shapeFinding(wrong []string, example string, e *expectation) []manifest.Finding {
+	if len(wrong) == 0 {
+		return nil
+	}
+	f := manifest.Finding{Severity: manifest.Block, Path: r.path(r.shardOf[wrong[0]]), Field: wrong[0],
+		Message: fmt.Sprintf("%d tensors have another shape than config.json gives: %s", len(wrong), example),
+		Seen:    "RuntimeError: start (…) + length (…) exceeds dimension size (…).",
+		Hint:    "weights and config.json belong to different models, or were converted wrongly: copy both from one release"}
+	if len(wrong) >= e.layers && e.layers > 1 {
+		f.Path = r.path("config.json")
+	}
+	return []manifest.Finding{f}
+}
+
+// vocabularyShape compares the embedding with vocab_size.
+func (r *repo) vocabularyShape() []manifest.Finding {
+	e := r.expect()
+	if e == nil || r.quantized() {
+		return nil
+	}
+	for _, n := range e.rest {
+		t, name, ok := r.holds(e.prefix+n.module, n)
+		if !ok || !r.vocabularySized(n.module) || len(t.Shape) == 0 || t.Shape[0] == int64(r.facts.Config.Vocab) {
+			continue
+		}
+		return []manifest.Finding{{Severity: manifest.Block, Path: r.path("config.json"), Field: "vocab_size",
+			Message: fmt.Sprintf("vocab_size is %d, %s has %d rows", r.facts.Config.Vocab, name, t.Shape[0]),
+			Seen:    "AssertionError: assert loaded_weight.shape[output_dim] == self.org_vocab_size",
+			Hint:    "weights and config.json belong to different models: copy both from one release"}}
+	}
+	return nil
+}
+
+func missingHead(v *view) (out []manifest.Finding) {
+	r := v.base
+	e := r.expect()
+	if e == nil || !e.head || !v.findable(r) {
+		return nil
+	}
+	for name := range r.tensors {
+		if module, ok := strings.CutSuffix(name, "lm_head"+name[strings.LastIndexByte(name, '.'):]); ok && (module == "" || strings.HasSuffix(module, ".")) {
+			return nil
+		}
+	}
+	said, where := "tie_word_embeddings is false", r.whereLost("lm_head.weight")
+	if r.facts.Config.Tied == nil {
+		said = "config.json does not say tie_word_embeddings, which means false for this architecture"
+		where = r.path("config.json")
+	}
+	return []manifest.Finding{{Path: where, Field: "lm_head.weight",
+		Message: fmt.Sprintf("no shard holds lm_head.weight, and %s: the engine boots and answers with garbage", said),
+		Hint:    "copy the shards again, or restore tie_word_embeddings in config.json, from the model's origin"}}
+}
+
+func missingLayer(v *view) []manifest.Finding {
+	r := v.base
+	c := r.facts.Config
+	if c == nil || !v.findable(r) {
+		return nil
+	}
+	var empty []int
+	if e := r.expect(); e != nil {
+		empty = r.emptyLayers(e)
+	} else {
+		empty = r.missingOfEveryFamily(c)
+	}
+	if len(empty) == 0 {
+		return nil
+	}
+	f := manifest.Finding{Severity: r.lost(true), Path: r.path("config.json"), Field: "num_hidden_layers",
+		Message: fmt.Sprintf("config.json has %d layers, there is no tensor for layer %s", c.Layers, joinInts(empty)),
+		Seen:    "Following weights were not initialized from checkpoint: {…}",
+		Hint:    "a shard is missing, or config.json belongs to another model: copy both from one release"}
+	if f.Severity == manifest.Silent {
+		f.Seen = ""
+	}
+	return []manifest.Finding{f}
+}
+
+// count names one tensor, and how many others.
+func count(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return fmt.Sprintf("%s and %d other tensors", names[0], len(names)-1)
+}
+
+func joinInts(ns []int) string {
+	var out []string
+	for _, n := range ns {
+		out = append(out, fmt.Sprint(n))
+	}
+	return strings.Join(out, ", ")
+}
+
+func isNorm(tensor string) bool {
+	lower := strings.ToLower(tensor)
+	return strings.Contains(lower, "norm") || strings.Contains(lower, "ln_")
+}
+
+// families groups tensors by what stands before and after the layer's number:
+// parent, then suffix, then the layers that have it.
+func (r *repo) families() map[string]map[string]map[int]bool {
+	out := map[string]map[string]map[int]bool{}
+	for name := range r.tensors {
+		m := layerName.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		i, err := strconv.Atoi(m[3])
+		if err != nil {
+			continue
+		}
+		parent := m[1] + m[2] + "."
+		if out[parent] == nil {
+			out[parent] = map[string]map[int]bool{}
+		}
+		if out[parent][m[4]] == nil {
+			out[parent][m[4]] = map[int]bool{}
+		}
+		out[parent][m[4]][i] = true
+	}
+	return out
+}
+
+// layersOf is the set of layers of a family.
+func layersOf(suffixes map[string]map[int]bool) map[int]bool {
+	all := map[int]bool{}
+	for _, layers := range suffixes {
+		for i := range layers {
+			all[i] = true
+		}
+	}
+	return all
+}
+
+// missingOfEveryFamily lists layers below num_hidden_layers that are missing
+// from the family that comes nearest. A family with less than half of them
+// shares layers or numbers something else.
+func (r *repo) missingOfEveryFamily(c *model.Config) []int {
+	var best []int
+	found := false
+	for _, suffixes := range r.families() {
+		have := layersOf(suffixes)
+		var missing []int
+		for i := range c.Layers {
+			if !have[i] {
+				missing = append(missing, i)
+			}
+		}
+		if 2*len(missing) <= c.Layers && (!found || len(missing) < len(best)) {
+			best, found = missing, true
+		}
+	}
+	return best
+}
+
+// irregular finds, in an architecture that is not known, a layer that has lost
+// tensors: most layers of its family have them, it has nothing in their place,
+// and hardly any other layer lacks them.
+func (r *repo) irregular() (out []manifest.Finding) {
+	var lost, norms loss
+	norms.norm = true
+	for _, parent := range slices.Sorted(maps.Keys(r.families())) {
+		suffixes := r.families()[parent]
+		layers := layersOf(suffixes)
+		few := max(1, len(layers)/10)
+		for suffix, have := range suffixes {
+			lacking := len(layers) - len(have)
+			if lacking == 0 || lacking > few || 2*len(have) <= len(layers) || optional(suffix) {
+				continue
+			}
+			for i := range layers {
+				if have[i] || r.special(suffixes, i, len(layers)) {
+					continue
+				}
+				name := fmt.Sprintf("%s%d.%s", parent, i, suffix)
+				if isNorm(suffix) {
+					norms.names = append(norms.names, name)
+				} else {
+					lost.names = append(lost.names, name)
+				}
+			}
+		}
+	}
+	slices.Sort(lost.names)
+	slices.Sort(norms.names)
+	return append(r.lossFinding(lost), r.lossFinding(norms)...)
+}
+
+// special reports whether a layer holds tensors that most others lack: it is of
+// another kind, not damaged.
+func (r *repo) special(suffixes map[string]map[int]bool, layer, total int) bool {
+	for _, have := range suffixes {
+		if have[layer] && 2*len(have) <= total {
+			return true
+		}
+	}
+	return false
+}
+
+// optional reports whether a tensor may well be absent from single layers.
+func optional(suffix string) bool {
+	for _, end := range []string{"inv_freq", ".g_idx", "k_scale", "v_scale", "masked_bias", "relative_attention_bias.weight"} {
+		if strings.HasSuffix(suffix, end) {
+			return true
+		}
+	}
+	return false
+}

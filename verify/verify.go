@@ -1,0 +1,204 @@
+// Package verify compares a copy with what it should be and says, for each
+// file, the verdict and the evidence that it rests on.
+//
+// Release compares a region's copy with a manifest, Pair two places with each
+// other. Both list first and then go only as deep as the level asks: presence
+// compares sizes, checksum compares what the place says of its checksums (and
+// reads the bytes where, as in a directory, nothing is said), content reads
+// every byte. A verdict is Match only with at least the required evidence.
+//
+// A Result holds only when something was compared, every verdict is Match and
+// no error was met. Errors that concern one object do not stop the others.
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"drkit/internal/errext"
+	"drkit/internal/progress"
+	"drkit/internal/store"
+)
+
+// Schema names the format of the JSON report.
+const Schema = "drkit.verify/1.0"
+
+// Level says how deep a comparison goes.
+type Level string
+
+// The levels.
+const (
+	Presence  Level = "presence" // names and sizes; never a match
+	Checksum  Level = "checksum" // checksums that the places hold; read where they hold none
+	ByContent Level = "content"  // every byte is read and hashed
+)
+
+// ParseLevel reads a level's name.
+func ParseLevel(name string) (Level, error) {
+	if l := Level(name); l == Presence || l == Checksum || l == ByContent {
+		return l, nil
+	}
+	return "", errext.WithStatus(fmt.Errorf("unknown level %q: want presence, checksum or content", name), errext.Usage)
+}
+
+// Copy is one place to verify. Prefix is where the release lies in it:
+// release.Prefix(service, id), or "" for a folder that holds only the release.
+type Copy struct {
+	Region string
+	Store  store.Source
+	Prefix string
+	// Bare says that no manifest.json is expected there: a folder that was
+	// restored, or a copy that is not published yet.
+	Bare bool
+}
+
+// Options changes how deep Release and Pair look. The zero value is level
+// checksum with evidence claimed.
+type Options struct {
+	Level    Level
+	Require  store.Evidence // the least evidence of a match; 0 is store.Claimed
+	Workers  int            // objects read at once; 0: one a core
+	Progress progress.Progress
+}
+
+func (o Options) complete() (Options, error) {
+	if o.Level == "" {
+		o.Level = Checksum
+	}
+	if _, err := ParseLevel(string(o.Level)); err != nil {
+		return o, err
+	}
+	if o.Require == store.None {
+		o.Require = store.Claimed
+	}
+	if o.Require < store.Claimed || o.Require > store.Content {
+		return o, errext.WithHint(errext.WithStatus(fmt.Errorf("evidence %q cannot be required", o.Require), errext.Usage),
+			"a match rests on a checksum at least: require claimed, recomputed or content")
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	return o, nil
+}
+
+// ObjectError says why one object, or one part of a place, could not be judged.
+type ObjectError struct {
+	Subject string // empty when it concerns the place
+	Key     string
+	Err     error
+}
+
+func (e ObjectError) Error() string { return e.Err.Error() }
+func (e ObjectError) Unwrap() error { return e.Err }
+
+// MarshalJSON writes the error as text, with its hint.
+func (e ObjectError) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Subject string `json:"subject,omitempty"`
+		Key     string `json:"key,omitempty"`
+		Error   string `json:"error"`
+		Hint    string `json:"hint,omitempty"`
+	}{e.Subject, e.Key, e.Err.Error(), errext.Hint(e.Err)})
+}
+
+// Result is what one comparison found.
+type Result struct {
+	Service, Release, Region string // of a release; empty for two places
+	Level                    Level
+	Require                  store.Evidence
+	Gaps                     []Gap // one a subject, sorted by subject: the matches too
+	Errors                   []ObjectError
+	Compared                 int   // subjects that should be there and got a verdict
+	BytesRead                int64 // by drkit, on all sides
+}
+
+// Count returns how many subjects got a verdict.
+func (r Result) Count(v Verdict) int {
+	n := 0
+	for _, g := range r.Gaps {
+		if g.Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// CountEvidence returns how many matches rest on an evidence.
+func (r Result) CountEvidence(e store.Evidence) int {
+	n := 0
+	for _, g := range r.Gaps {
+		if g.Verdict == Match && g.Evidence == e {
+			n++
+		}
+	}
+	return n
+}
+
+// Open returns the gaps that are no match.
+func (r Result) Open() []Gap {
+	return slices.DeleteFunc(slices.Clone(r.Gaps), func(g Gap) bool { return g.Verdict == Match })
+}
+
+// Holds reports whether everything was compared and matches.
+func (r Result) Holds() bool { return r.Status() == errext.Holds }
+
+// Reasons lists every status that applies, as in errext.Combine.
+func (r Result) Reasons() []errext.Status {
+	var all []errext.Status
+	if r.Compared == 0 && len(r.Errors) == 0 || slices.ContainsFunc(r.Gaps, func(g Gap) bool { return g.Verdict != Match || g.Evidence < r.Require }) {
+		all = append(all, errext.Gate)
+	}
+	for _, e := range r.Errors {
+		if s := errext.StatusOf(e.Err); !slices.Contains(all, s) && s != errext.Holds {
+			all = append(all, s)
+		}
+	}
+	if len(r.Errors) > 0 && len(all) == 0 {
+		all = append(all, errext.Failed)
+	}
+	return all
+}
+
+// Status is the exit status: Gate when anything is no match or nothing was
+// compared, Failed when only errors stand in the way.
+func (r Result) Status() errext.Status { return errext.Combine(r.Reasons()...) }
+
+// Err is nil when the result holds; otherwise it says in a line what does not.
+func (r Result) Err() error {
+	if r.Holds() {
+		return nil
+	}
+	what := "two places"
+	if r.Release != "" {
+		what = fmt.Sprintf("release %.12s of %s in %s", r.Release, r.Service, r.Region)
+	}
+	return errext.WithStatus(fmt.Errorf("%s does not hold: %s", what, r.tally()), r.Status())
+}
+
+// tally counts what is not a match, and names the first of it.
+func (r Result) tally() string {
+	if r.Compared == 0 && len(r.Errors) == 0 && len(r.Gaps) == 0 {
+		return "nothing was compared"
+	}
+	var parts []string
+	for _, v := range []Verdict{Missing, Diverged, Extra, NotComparable, Present} {
+		if n := r.Count(v); n > 0 {
+			i := slices.IndexFunc(r.Gaps, func(g Gap) bool { return g.Verdict == v })
+			parts = append(parts, fmt.Sprintf("%d %s (%s)", n, v, example(r.Gaps[i].Subject, n)))
+		}
+	}
+	if n := len(r.Errors); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d could not be read (%s)", n, example(r.Errors[0].Error(), n)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func example(first string, n int) string {
+	if n > 1 {
+		return first + ", …"
+	}
+	return first
+}
