@@ -68,6 +68,7 @@ func TestApplyRefusesAndStaysAsItWas(t *testing.T) {
 		"no name":             func(e *Event) { e.Data = []byte(`{}`) },
 		"in the future":       func(e *Event) { e.Data = []byte(`{"name":"x","at":9999999999999}`) },
 		"gate without result": func(e *Event) { e.Type = TypeGate; e.Data = []byte(`{"id":"g"}`) },
+		"gate of no status":   func(e *Event) { e.Type = TypeGate; e.Data = []byte(`{"id":"g","result":"failed","status":130}`) },
 		"unknown verdict":     func(e *Event) { e.Type = TypeRunFinished; e.Data = []byte(`{"verdict":"fine"}`) },
 		"undone, not done":    func(e *Event) { e.Type = TypeUndone; e.Data = []byte(`{"id":"change-9"}`) },
 		"intent without undo": func(e *Event) { e.Type = TypeIntent; e.Data = []byte(`{"id":"change-1"}`) },

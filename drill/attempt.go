@@ -82,7 +82,7 @@ func (x *exec) redGate(step string, attempt int) error {
 		for _, g := range r.Gates {
 			if g.Step == step && g.Attempt == attempt && g.Result == Failed && err == nil {
 				err = fmt.Errorf("gate %s failed: expected %s, observed %s", g.ID, g.Expected, g.Observed)
-				err = errext.WithHint(errext.WithStatus(err, errext.Gate), g.Hint)
+				err = errext.WithHint(errext.WithStatus(err, gateStatus(g.Gate)), g.Hint)
 			}
 		}
 	})

@@ -154,6 +154,7 @@ type Gate struct {
 	Result   string `json:"result"`
 	Evidence string `json:"evidence,omitempty"` // what the observation rests on
 	Hint     string `json:"hint,omitempty"`
+	Status   int    `json:"status,omitempty"` // what a failed one stands for; 0: 4. An objective is 5, a clean-up 8
 }
 
 // What a run can prove. A run proves only what its gates showed.

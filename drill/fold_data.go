@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"drkit/internal/errext"
 )
 
 // Folds of what steps say: instants, gates, proofs, changes, traffic, logs.
@@ -50,6 +52,9 @@ func (r *Run) begun() int {
 func checkGate(_ *Run, _ Event, g Gate) error {
 	if g.ID == "" {
 		return errors.New("the gate has no id")
+	}
+	if s := gateStatus(g); s != errext.Gate && s != errext.ObjectiveMissed && s != errext.Unclean {
+		return fmt.Errorf("a red gate cannot stand for status %d", s)
 	}
 	return checkResult(g.Result)
 }

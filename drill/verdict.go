@@ -47,17 +47,27 @@ func judge(r *Run) (string, []Reason) {
 	if failed := failedSteps(r); len(failed) > 0 {
 		return judgeFailed(r, failed)
 	}
-	reasons := redGates(r)
-	if len(reasons) > 0 {
-		return NotRecovered, append(reasons, gaps(r)...)
+	red := redGates(r)
+	if has(red, errext.Gate) {
+		return NotRecovered, append(red, gaps(r)...)
 	}
-	if reasons = gaps(r); len(reasons) > 0 {
-		return Incomplete, append(reasons, late(r)...)
+	if missing := append(gaps(r), except(red, errext.ObjectiveMissed)...); len(missing) > 0 {
+		return Incomplete, append(append(missing, only(red, errext.ObjectiveMissed)...), late(r)...)
 	}
-	if reasons = late(r); len(reasons) > 0 {
-		return ObjectiveMissed, reasons
+	if missed := append(red, late(r)...); len(missed) > 0 {
+		return ObjectiveMissed, missed
 	}
 	return Recovered, nil
+}
+
+func has(all []Reason, s errext.Status) bool { return len(only(all, s)) > 0 }
+
+func only(all []Reason, s errext.Status) []Reason {
+	return slices.DeleteFunc(slices.Clone(all), func(r Reason) bool { return r.Status != int(s) })
+}
+
+func except(all []Reason, s errext.Status) []Reason {
+	return slices.DeleteFunc(slices.Clone(all), func(r Reason) bool { return r.Status == int(s) })
 }
 
 // reason makes a Reason with the status's own name.
@@ -109,31 +119,47 @@ func failedSteps(r *Run) []StepState {
 }
 
 // judgeFailed tells a red gate (not recovered) from work that could not be done
-// (incomplete) and from a refusal before anything was changed.
+// (incomplete) and from a refusal before anything was changed. A recovery that
+// failed nothing but an objective is one that missed it.
 func judgeFailed(r *Run, failed []StepState) (string, []Reason) {
 	if s := failed[0]; s.Status == int(errext.Refused) && untouched(r, s.ID) {
-		return Refused, stepReasons(failed)
+		return Refused, []Reason{reason(errext.Refused, "step "+s.ID+": "+s.Error, s.Hint)}
 	}
-	reasons := append(redGates(r), stepReasons(slices.DeleteFunc(failed, func(s StepState) bool { return gateSaysIt(r, s) }))...)
-	verdict := Incomplete
-	for i := range reasons {
-		x := &reasons[i]
-		switch {
-		case x.Status == int(errext.Refused) || x.Status == int(errext.Holds): // too late to have changed nothing
-			*x = reason(errext.Gate, x.What, x.Hint)
-		case x.Status == int(errext.Unclean) && len(r.Left()) == 0:
-			*x = reason(errext.Failed, x.What+"; the end of the run took it back", "")
-		}
-		if x.Status == int(errext.Gate) {
-			verdict = NotRecovered
+	reasons := redGates(r)
+	for _, s := range failed {
+		if !gateSaysIt(r, s) {
+			reasons = append(reasons, stepReason(r, s))
 		}
 	}
-	return verdict, reasons
+	switch {
+	case has(reasons, errext.Gate):
+		return NotRecovered, reasons
+	case len(except(reasons, errext.ObjectiveMissed)) == 0 && len(unproven(r)) == 0 && len(substitutes(r)) == 0:
+		return ObjectiveMissed, reasons
+	}
+	return Incomplete, reasons
 }
 
 // gateSaysIt says that a step failed by a red gate of its own, which is a reason already.
 func gateSaysIt(r *Run, s StepState) bool {
-	return s.Status == int(errext.Gate) && slices.ContainsFunc(r.Gates, func(g GateState) bool { return g.Step == s.ID && g.Result == Failed })
+	return slices.ContainsFunc(r.Gates, func(g GateState) bool {
+		return g.Step == s.ID && g.Result == Failed && (s.Status == int(errext.Gate) || s.Status == g.Status)
+	})
+}
+
+// stepReason is why a step failed. A refusal that comes too late to have changed
+// nothing is a red gate; a clean-up that failed and was mended by the end of the
+// run is only work that could not be done.
+func stepReason(r *Run, s StepState) Reason {
+	what := fmt.Sprintf("step %s: %s", s.ID, s.Error)
+	switch status := errext.Status(s.Status); {
+	case status == errext.Refused || status == errext.Holds:
+		return reason(errext.Gate, what, s.Hint)
+	case status == errext.Unclean && len(r.Left()) == 0:
+		return reason(errext.Failed, what+"; the end of the run took it back", "")
+	default:
+		return reason(status, what, s.Hint)
+	}
 }
 
 // untouched says that the clock did not run and that no step but the refusing
@@ -146,22 +172,22 @@ func untouched(r *Run, step string) bool {
 	return !clock && len(redGates(r)) == 0
 }
 
-func stepReasons(steps []StepState) []Reason {
-	var all []Reason
-	for _, s := range steps {
-		all = append(all, reason(errext.Status(s.Status), fmt.Sprintf("step %s: %s", s.ID, s.Error), s.Hint))
-	}
-	return all
-}
-
 func redGates(r *Run) []Reason {
 	var all []Reason
 	for _, g := range r.Gates {
 		if g.Result == Failed {
-			all = append(all, reason(errext.Gate, fmt.Sprintf("gate %s: expected %s, observed %s", g.ID, g.Expected, g.Observed), g.Hint))
+			all = append(all, reason(gateStatus(g.Gate), fmt.Sprintf("gate %s: expected %s, observed %s", g.ID, g.Expected, g.Observed), g.Hint))
 		}
 	}
 	return all
+}
+
+// gateStatus is the status that a red gate stands for.
+func gateStatus(g Gate) errext.Status {
+	if g.Status == int(errext.Holds) {
+		return errext.Gate
+	}
+	return errext.Status(g.Status)
 }
 
 // gaps lists what keeps a run without a red gate from having recovered.

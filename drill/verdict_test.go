@@ -87,6 +87,21 @@ func TestJudge(t *testing.T) {
 		{"no promise", func(x *shown) { x.start.Objectives.RTO = 0 }, Incomplete, 4, "promise no recovery time"},
 		{"red gate of a step that passed", func(x *shown) { x.gate.Result = Failed }, NotRecovered, 4, "gate g: expected x"},
 		{"red gate elsewhere", func(x *shown) { x.extraGate = &Gate{ID: "h", Result: Failed} }, NotRecovered, 4, "gate h"},
+		{"red objective", func(x *shown) { x.extraGate = &Gate{ID: "ttft", Result: Failed, Status: 5} }, ObjectiveMissed, 5, "gate ttft"},
+		{"red objective and a skipped step", func(x *shown) {
+			x.extraGate, x.result.Result = &Gate{ID: "ttft", Result: Failed, Status: 5}, Skipped
+		}, Incomplete, 4, "gate ttft"},
+		{"red objective that ended the run", func(x *shown) {
+			x.extraGate, x.result, x.skipLast = &Gate{ID: "ttft", Result: Failed, Status: 5}, StepFinished{Result: Failed, Status: 5, Error: "slow"}, true
+		}, ObjectiveMissed, 5, "gate ttft"},
+		{"red objective of a run that proved nothing", func(x *shown) {
+			x.extraGate, x.result, x.skipLast = &Gate{ID: "ttft", Result: Failed, Status: 5}, StepFinished{Result: Failed, Status: 5, Error: "slow"}, true
+			x.proof.Proven = false
+		}, Incomplete, 5, "gate ttft"},
+		{"red clean-up", func(x *shown) { x.extraGate = &Gate{ID: "cleanup", Result: Failed, Status: 8} }, Incomplete, 8, "gate cleanup"},
+		{"red clean-up of a failed step", func(x *shown) {
+			x.gate, x.result, x.skipLast = Gate{ID: "cleanup", Result: Failed, Status: 8}, StepFinished{Result: Failed, Status: 4, Error: "left"}, true
+		}, Incomplete, 8, "gate cleanup"},
 		{"unmeasured gate", func(x *shown) { x.extraGate = &Gate{ID: "h", Result: Unmeasured} }, Incomplete, 4, "gate h is unmeasured"},
 		{"skipped gate", func(x *shown) { x.extraGate = &Gate{ID: "h", Result: Skipped} }, Incomplete, 4, "gate h is skipped"},
 		{"skipped step", func(x *shown) { x.result.Result = Skipped }, Incomplete, 4, "step a is skipped"},

@@ -28,10 +28,12 @@ type RestoreOptions struct {
 
 // Restored says what Restore did.
 type Restored struct {
-	Files, Cached      int      // files that are there now; of these, already there and proven by hashing
-	Bytes, CachedBytes int64    // likewise
-	Replaced           []string // were there with other content
-	Extra              []string // beside the release in its engine and deploy parts; untouched
+	Files       int      `json:"files"`              // that are there now
+	Cached      int      `json:"cached"`             // of these, already there and proven by hashing
+	Bytes       int64    `json:"bytes"`              // of all files
+	CachedBytes int64    `json:"cached_bytes"`       // of the cached ones
+	Replaced    []string `json:"replaced,omitempty"` // were there with other content
+	Extra       []string `json:"extra,omitempty"`    // beside the release in its engine and deploy parts; untouched
 }
 
 // Restore pulls a release out of the copy beneath prefix in src into dst, which

@@ -78,12 +78,11 @@ func manifestOf(m *manifest.Manifest, p *place, o Options) subject {
 			return g, nil
 		}
 		g.Verdict, g.Evidence = Match, store.Content
-		if err := release.CheckManifest(ctx, p.Store, p.Prefix, m.Service, m.Release); err != nil {
-			if errors.Is(err, store.ErrNotFound) || isKeyError(err) {
-				return g, err
-			}
+		err := release.CheckManifest(ctx, p.Store, p.Prefix, m.Service, m.Release)
+		if errors.Is(err, release.ErrInvalid) {
 			g.Verdict, g.Why = Diverged, err.Error()
+			return g, nil
 		}
-		return g, nil
+		return g, err
 	}}
 }

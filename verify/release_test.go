@@ -346,6 +346,23 @@ func TestOneUnreadableObjectDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
+func TestAManifestThatCannotBeReadIsAnError(t *testing.T) {
+	m := newRelease(small)
+	s := mem.New()
+	s.Claims = []string{digest.SHA256}
+	c := publish(t, m, small, s)
+	s.Fault = func(op, key string) error {
+		if op == "open" && strings.HasSuffix(key, release.ManifestName) {
+			return errors.New("connection reset")
+		}
+		return nil
+	}
+	r := mustRelease(t, m, c, verify.Options{})
+	if r.Status() != errext.Failed || len(r.Errors) != 1 || r.Errors[0].Subject != release.ManifestName {
+		t.Errorf("status %v, %+v", r.Status(), r.Errors)
+	}
+}
+
 func TestFailedListingIsNeverGreen(t *testing.T) {
 	m := newRelease(small)
 	s := mem.New()

@@ -194,7 +194,7 @@ func (o *afterOptions) journalPath() (string, error) {
 
 func play(ctx context.Context, s *streams, mode, path string, speed float64) error {
 	if mode == "tty" {
-		return tui.Replay(ctx, ledger.Read(path), speed, tui.Options{Input: os.Stdin, Output: s.RawOut, NoColor: s.Getenv("NO_COLOR") != ""})
+		return tui.Replay(ctx, ledger.Read(path), speed, tui.Options{Input: os.Stdin, Output: s.RawOut, NoColor: s.Getenv("NO_COLOR") != "", Redact: s.Redactor})
 	}
 	plain, run := drillreport.NewPlain(s.Err), &drill.Run{}
 	for e, err := range ledger.Read(path) {

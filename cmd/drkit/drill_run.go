@@ -11,6 +11,8 @@ import (
 	"os/user"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -166,11 +168,27 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 	defer world.Close()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	display, wait := newDisplay(ctx, s, mode, func() { abort(signalCause{}) })
-	runner := drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Undo: undos(), Leave: secondSignal(ctx)}
+	leave, left := leaving(ctx)
+	display, closeDisplay := newDisplay(ctx, s, mode, func() { abort(signalCause{syscall.SIGINT}) }, leave)
+	runner := drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Undo: undos(), Leave: left}
 	run, err := runner.Run(causeWithStatus(ctx), d.id, start)
-	wait(run)
+	closeDisplay(run)
 	return run, err
+}
+
+// leaving makes the channel that ends a run at once, without undo: closed by the
+// second signal, or by the screen's key.
+func leaving(ctx context.Context) (leave func(), left <-chan struct{}) {
+	c := make(chan struct{})
+	leave = sync.OnceFunc(func() { close(c) })
+	go func() {
+		select {
+		case <-secondSignal(ctx):
+			leave()
+		case <-c:
+		}
+	}()
+	return leave, c
 }
 
 // causeWithStatus gives the runner the exit status of a signal in its own terms.
@@ -299,18 +317,28 @@ func operator() string {
 	return name + "@" + host
 }
 
-// newDisplay shows the run while it goes on. wait returns when the display is
-// closed and the terminal is restored.
-func newDisplay(ctx context.Context, s *streams, mode string, abort func()) (drill.Handler, func(*drill.Run)) {
+// newDisplay shows the run while it goes on. The function that it returns waits
+// until the person has left the screen, and gives the terminal back.
+func newDisplay(ctx context.Context, s *streams, mode string, abort, leave func()) (drill.Handler, func(*drill.Run)) {
 	switch mode {
 	case "tty":
-		screen := tui.New(tui.Options{Abort: abort, Input: os.Stdin, Output: s.RawOut, NoColor: s.Getenv("NO_COLOR") != ""})
+		screen := tui.New(tui.Options{Abort: abort, Leave: leave, Input: os.Stdin, Output: s.RawOut, NoColor: s.Getenv("NO_COLOR") != "", Redact: s.Redactor})
+		life, end := context.WithCancel(context.WithoutCancel(ctx))
+		context.AfterFunc(ctx, func() { // SIGTERM: nobody is there to leave the screen
+			if sig, ok := errors.AsType[signalCause](context.Cause(ctx)); ok && sig.signal == syscall.SIGTERM {
+				end()
+			}
+		})
 		done := make(chan error, 1)
-		go func() { done <- screen.Run(context.WithoutCancel(ctx)) }()
-		return screen, func(*drill.Run) {
-			if err := <-done; err != nil {
+		go func() { done <- screen.Run(life) }()
+		return screen, func(run *drill.Run) {
+			if run == nil || run.Finished == nil {
+				end()
+			}
+			if err := <-done; err != nil && life.Err() == nil {
 				printError(s, fmt.Errorf("the screen: %w", err))
 			}
+			end()
 		}
 	case "json":
 		enc := json.NewEncoder(s.Err)

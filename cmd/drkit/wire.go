@@ -29,18 +29,20 @@ import (
 
 // This file is the only place that knows all adapters.
 
-// openStore opens a region's store or state for reading and writing.
+// openStore opens a region's store or state for reading and writing. A copy that
+// is made of links to elsewhere is no copy: links in it are errors.
 func openStore(l service.Location) (store.ReadWriter, error) {
 	if l.Scheme == service.SchemeFile {
-		return dir.New(l.Path), nil
+		return dir.Plain(l.Path), nil
 	}
 	return nil, unsupported(l)
 }
 
-// openSource opens a place that is only read: a model, an adapter.
+// openSource opens a place that is only read: a model, an adapter. Links are
+// followed: a model in a hub's cache is made of them.
 func openSource(l service.Location) (store.Source, error) {
 	if l.Scheme == service.SchemeFile {
-		return dir.Plain(l.Path), nil
+		return dir.New(l.Path), nil
 	}
 	return nil, unsupported(l)
 }
@@ -219,7 +221,7 @@ func models(svc *service.Service, in *manifest.Input) error {
 // partFiles maps the patterns of drkit.yaml onto files of the engine and deploy
 // parts. A file that a region names is that region's own.
 func partFiles(svc *service.Service, in *manifest.Input) error {
-	root := dir.Plain(svc.Dir)
+	root := dir.New(svc.Dir)
 	add := func(to *[]manifest.PartFile, patterns []string, key, region string, role manifest.Role) error {
 		paths, err := expand(svc, patterns, key)
 		for _, p := range paths {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -137,6 +138,19 @@ func TestClassesOfTheSource(t *testing.T) {
 	}
 	if f, ok := Classify([]string{"INFO nothing is wrong", ""}); ok {
 		t.Errorf("no failure was shown, got %+v", f)
+	}
+}
+
+// TestClassesAreDocumented keeps docs/drill.md whole.
+func TestClassesAreDocumented(t *testing.T) {
+	doc := strings.Join(read(t, filepath.Join("..", "..", "docs", "drill.md")), "\n")
+	for _, c := range append(slices.Clone(classes), python) {
+		if !strings.Contains(doc, c.name) {
+			t.Errorf("docs/drill.md does not name %s", c.name)
+		}
+		if c.hint == "" {
+			t.Errorf("%s has no hint", c.name)
+		}
 	}
 }
 

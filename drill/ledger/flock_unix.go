@@ -18,20 +18,6 @@ func lock(f *os.File) error {
 	return err
 }
 
-// Alive reports whether a process holds the journal's lock.
-func Alive(path string) (bool, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return true, nil
-	}
-	return false, err
-}
-
 // syncDirs makes new directory entries durable.
 func syncDirs(dirs ...string) error {
 	for _, dir := range dirs {

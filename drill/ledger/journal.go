@@ -204,26 +204,21 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// Load folds the journal of a run and refuses one that contradicts itself.
-func Load(dir, run string) (*drill.Run, error) {
-	if err := checkID(run); err != nil {
-		return nil, err
-	}
-	path := Path(dir, run)
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("run %s in %s: %w", run, dir, ErrNoRun)
-	}
-	return LoadFile(path)
-}
-
-// LoadFile folds a journal file and refuses one that contradicts itself.
+// LoadFile folds a journal file and refuses one that contradicts itself; the run is
+// returned with the error, as far as it could be read.
 func LoadFile(path string) (*drill.Run, error) {
+	if _, err := os.Stat(path); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%s: %w", path, ErrNoRun)
+		}
+		return &drill.Run{}, errext.WithHint(err, "name a run id, or the file of a journal")
+	}
 	r, err := drill.Replay(Read(path))
 	if err != nil {
 		return r, err
 	}
 	if r.ID == "" {
-		return r, errext.WithStatus(fmt.Errorf("%s: the journal is empty", path), errext.Evidence)
+		return r, lost(fmt.Errorf("%s: the journal is empty", path))
 	}
 	return r, drill.Verify(r)
 }

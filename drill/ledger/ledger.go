@@ -4,7 +4,7 @@
 // A run's journal is one file of JSON lines, <dir>/runs/<run>/journal.jsonl. A
 // live run holds a lock on it; every line but progress and log is on the disk
 // before the run goes on. Create begins one, Open continues one whose process is
-// gone, Read and Load only look.
+// gone, Read and LoadFile only look.
 package ledger
 
 import (

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"drkit/drill"
@@ -27,6 +26,16 @@ type replica struct {
 	drill.Replica
 	region *Region
 	name   string
+}
+
+// ended says whether and how a canary ended.
+func (r *replica) ended() (how string, ended bool) {
+	select {
+	case <-r.Exited():
+		return r.ExitState(), true
+	default:
+		return "", false
+	}
 }
 
 const (
@@ -96,9 +105,9 @@ func (b boot) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 		return err
 	}
 	err = b.ready(ctx, r)
-	watch.settle(err == nil)
+	watch.settle(err == nil || interrupted(ctx))
 	if err != nil {
-		return b.red(sc, r, watch, err)
+		return b.red(ctx, sc, r, watch, err)
 	}
 	if err := errors.Join(watch.report(sc), b.component(ctx, r, sc)); err != nil {
 		return err
@@ -149,10 +158,8 @@ func (b boot) ready(ctx context.Context, r *replica) error {
 	c := b.w.client(r.Endpoint())
 	last := errors.New("not asked yet")
 	err := wait(ctx, pollEvery, "the engine to serve", func(ctx context.Context) (bool, error) {
-		select {
-		case <-r.Exited():
-			return false, fmt.Errorf("%w: %s", errExited, r.ExitState())
-		default:
+		if how, ended := r.ended(); ended {
+			return false, fmt.Errorf("%w: %s", errExited, how)
 		}
 		ctx, cancel := context.WithTimeout(ctx, pollDeadline)
 		defer cancel()
@@ -189,15 +196,18 @@ func (b boot) models(ctx context.Context, r *replica) error {
 func (b boot) expected() []string { return append([]string{b.w.Served}, adapters(b.w.manifest)...) }
 
 // component says which engine answered: drkit's stand-in proves nothing of vLLM.
+// An engine that does not tell its version has none here.
 func (b boot) component(ctx context.Context, r *replica, sc drill.Scope) error {
+	ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+	defer cancel()
 	c := b.w.client(r.Endpoint())
 	version, err := c.Version(ctx)
 	if err != nil {
-		return fmt.Errorf("asking the engine for its version: %w", err)
+		version = ""
 	}
 	models, err := c.Models(ctx)
 	if err != nil {
-		return err
+		return errext.WithStatus(fmt.Errorf("asking %s which engine it is: %w", r.name, err), errext.Gate)
 	}
 	kind := "unknown"
 	if len(models) > 0 && models[0].OwnedBy != "" {
@@ -218,9 +228,10 @@ func (b boot) green(sc drill.Scope, r *replica) error {
 		gate(sc, g))
 }
 
-// red names the failure by its class with the line of the log.
-func (b boot) red(sc drill.Scope, r *replica, watch *logWatch, cause error) error {
-	if context.Cause(watch.ctx) != nil && errors.Is(cause, context.Canceled) {
+// red names the failure by its class with the line of the log. A boot that a
+// person cut short did not fail.
+func (b boot) red(ctx context.Context, sc drill.Scope, r *replica, watch *logWatch, cause error) error {
+	if interrupted(ctx) {
 		return cause
 	}
 	observed, hint := cause.Error(), "the whole log is in "+b.w.spec(r.region, "", nil).LogPath
@@ -237,85 +248,4 @@ func (b boot) red(sc drill.Scope, r *replica, watch *logWatch, cause error) erro
 	}
 	return gate(sc, drill.Gate{ID: "boot-" + r.region.Name, Title: "a canary boots from " + r.region.Name + "'s copy", Expected: fmt.Sprintf("/health 200 and models %v", b.expected()),
 		Observed: observed, Result: drill.Failed, Evidence: "the engine's log", Hint: hint})
-}
-
-// logWatch follows a canary's log: each line becomes a log event, and stays for
-// phases and classes.
-type logWatch struct {
-	ctx     context.Context
-	replica string
-	mu      sync.Mutex
-	lines   []bootlog.Line
-	settled bool
-	end     time.Duration
-	ended   chan struct{}
-	start   time.Time
-}
-
-// lineWindow bounds what is kept of a boot's log.
-const lineWindow = 5000
-
-func watchLog(ctx context.Context, r *replica, launched time.Time, sc drill.Scope) *logWatch {
-	watch := &logWatch{ctx: ctx, replica: r.name, ended: make(chan struct{}), start: launched}
-	go func() {
-		defer close(watch.ended)
-		for line, err := range r.Log(context.WithoutCancel(ctx)) {
-			if err != nil || !watch.add(line) {
-				return
-			}
-			// A log line may be dropped; an error here is the journal's and is met
-			// again by the step itself.
-			_ = sc.Emit(drill.TypeLog, drill.Log{From: r.name, Line: line})
-		}
-	}()
-	return watch
-}
-
-// add keeps a line; false once the boot is over, so that serving lines are not
-// taken for boot phases.
-func (l *logWatch) add(line string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.settled {
-		return false
-	}
-	if len(l.lines) < lineWindow {
-		l.lines = append(l.lines, bootlog.Line{At: time.Since(l.start), Text: line})
-	}
-	return true
-}
-
-// settle ends the reading. After a failure the rest of the log is awaited for a
-// moment: the line that explains it may still be on its way.
-func (l *logWatch) settle(ok bool) {
-	if !ok {
-		select {
-		case <-l.ended:
-		case <-time.After(2 * time.Second):
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.settled, l.end = true, time.Since(l.start)
-}
-
-func (l *logWatch) texts() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var texts []string
-	for _, line := range l.lines {
-		texts = append(texts, line.Text)
-	}
-	return texts
-}
-
-func (l *logWatch) report(sc drill.Scope) error {
-	l.mu.Lock()
-	lines, end := slices.Clone(l.lines), l.end
-	l.mu.Unlock()
-	var errs []error
-	for _, p := range bootlog.Phases(l.replica, lines, end) {
-		errs = append(errs, sc.Emit(drill.TypePhase, p))
-	}
-	return errors.Join(errs...)
 }

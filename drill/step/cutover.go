@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"drkit/drill"
-	"drkit/drill/traffic"
 	"drkit/internal/errext"
-	"drkit/internal/openai"
-	"drkit/manifest/region"
 	"drkit/playbooks"
 )
 
@@ -23,8 +18,8 @@ type cutover struct{ w *World }
 
 // switched is what the cutover leaves to the steps after it.
 type switched struct {
-	acknowledged time.Time
-	decisions    decisions // of the router's cache policy at the cutover
+	drained   time.Time // from here on no answer can be the source's
+	decisions decisions // of the router's cache policy before the cutover
 }
 
 // provingRequests is how many requests must end after a switch before it is judged.
@@ -40,7 +35,10 @@ func (c cutover) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error
 	before := c.w.decisions(ctx)
 	m := move{w: c.w, id: "cutover", from: source, to: target}
 	err := m.do(ctx, sc)
-	c.w.cutover = &switched{acknowledged: m.acknowledged, decisions: before}
+	if interrupted(ctx) {
+		return err
+	}
+	c.w.cutover = &switched{drained: m.drained, decisions: before}
 	if proof := sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofRouter, Proven: err == nil, Why: m.why(err)}); proof != nil {
 		return proof
 	}
@@ -54,43 +52,30 @@ type move struct {
 	from, to     *replica
 	began        time.Time // before the change
 	acknowledged time.Time // the list showed the change
-	drained      time.Time // from had no request left
-	results      []traffic.Result
-	counted      attribution
-}
-
-// attribution is what counters say of the requests after the drain; nil means
-// that a counter is not exported.
-type attribution struct {
-	listed           []string
-	toEngine         *float64 // answered by the target engine since before the change
-	fromEngine       *float64 // answered by the source engine since it was drained
-	toRouter         *uint64  // by the router's own count
-	fromRouter       *uint64
-	regions          map[string]int // by response header
-	answered, failed int
+	drained      time.Time // from had no request left, as far as it says
+	seen         attribution
 }
 
 func (m *move) do(ctx context.Context, sc drill.Scope) error {
 	m.began = time.Now()
 	m.w.traffic.SetPhase(m.id)
-	toBefore, _ := m.w.answered(ctx, m.to)
-	routerBefore, _ := m.w.router.Counters(ctx)
+	before := m.look(ctx)
 	if err := m.change(ctx, sc); err != nil {
 		return err
 	}
 	m.acknowledged = time.Now()
-	if err := m.drain(ctx); err != nil {
+	idle, err := m.drain(ctx)
+	if err != nil {
 		return err
 	}
-	fromDrained, fromKnown := m.w.answered(ctx, m.from)
-	routerDrained, _ := m.w.router.Counters(ctx)
+	drained := m.look(ctx)
 	if err := m.collect(ctx); err != nil {
 		return err
 	}
-	if err := m.count(ctx, toBefore, fromDrained, fromKnown, routerBefore, routerDrained); err != nil {
+	if m.seen, err = m.attribute(ctx, before, drained); err != nil {
 		return err
 	}
+	m.seen.idle = idle
 	return errors.Join(m.instant(sc), m.judge(sc))
 }
 
@@ -112,76 +97,60 @@ func (m *move) change(ctx context.Context, sc drill.Scope) error {
 	return nil
 }
 
+const (
+	// quietPolls is how often in a row an engine must say that it is idle: a
+	// request that the router placed just before the change may still be on its way.
+	quietPolls = 2
+	// mute is how long an engine may say nothing of its open requests until it is
+	// not known when it is idle.
+	mute = 10 * time.Second
+)
+
 // drain waits until the engine that was removed has no request left: a router's
-// removal does not end the streams that are in flight.
-func (m *move) drain(ctx context.Context) error {
-	err := wait(ctx, pollEvery, m.from.name+" to finish its requests", func(ctx context.Context) (bool, error) {
-		metrics, err := m.w.metrics(ctx, m.from)
-		if err != nil {
-			return false, err
+// removal does not end the streams that are in flight. idle is false when the
+// engine does not say.
+func (m *move) drain(ctx context.Context) (idle bool, err error) {
+	told, quiet := time.Now(), 0
+	err = wait(ctx, pollEvery, m.from.name+" to finish its requests", func(ctx context.Context) (bool, error) {
+		if _, ended := m.from.ended(); ended {
+			idle = true
+			return true, nil
 		}
-		running, known := metrics.Value("vllm:num_requests_running", nil)
-		if !known {
-			return false, errext.WithStatus(fmt.Errorf("%s does not export vllm:num_requests_running: it is not known when it is idle", m.from.name), errext.Gate)
+		open, known := m.w.open(ctx, m.from)
+		switch {
+		case !known:
+			quiet = 0
+			return time.Since(told) >= mute, nil
+		case open > 0:
+			told, quiet = time.Now(), 0
+		default:
+			told, quiet = time.Now(), quiet+1
 		}
-		return running == 0, nil
+		idle = quiet >= quietPolls
+		return idle, nil
 	})
 	m.drained = time.Now()
-	return err
+	return idle, err
+}
+
+// open is how many requests an engine computes or holds back; false when it does
+// not say.
+func (w *World) open(ctx context.Context, r *replica) (float64, bool) {
+	m, err := w.metrics(ctx, r)
+	if err != nil {
+		return 0, false
+	}
+	running, known := m.Value("vllm:num_requests_running", nil)
+	waiting, alsoKnown := m.Value("vllm:num_requests_waiting", nil)
+	return running + waiting, known && alsoKnown
 }
 
 // collect waits for enough requests that began after the drain.
 func (m *move) collect(ctx context.Context) error {
 	what := fmt.Sprintf("%d requests after the switch", provingRequests)
 	return wait(ctx, pollEvery, what, func(context.Context) (bool, error) {
-		m.results = m.w.traffic.Results(m.drained)
-		return len(m.results) >= provingRequests, nil
+		return len(m.w.traffic.Results(m.drained)) >= provingRequests, nil
 	})
-}
-
-func (m *move) count(ctx context.Context, toBefore float64, fromDrained float64, fromKnown bool, routerBefore, routerDrained map[string]drill.Count) error {
-	workers, err := m.w.router.Workers(ctx)
-	if err != nil {
-		return fmt.Errorf("listing the router's workers: %w", err)
-	}
-	m.counted.listed = urls(workers)
-	if now, ok := m.w.answered(ctx, m.to); ok {
-		m.counted.toEngine = openai.Ptr(now - toBefore)
-	}
-	if now, ok := m.w.answered(ctx, m.from); ok && fromKnown {
-		m.counted.fromEngine = openai.Ptr(now - fromDrained)
-	}
-	after, err := m.w.router.Counters(ctx)
-	if err == nil {
-		m.counted.toRouter = delta(routerBefore, after, m.to.Endpoint())
-		m.counted.fromRouter = delta(routerDrained, after, m.from.Endpoint())
-	}
-	m.counted.regions = map[string]int{}
-	for _, r := range m.results {
-		if r.Region != "" {
-			m.counted.regions[r.Region]++
-		}
-		if r.OK {
-			m.counted.answered++
-		} else {
-			m.counted.failed++
-		}
-	}
-	return nil
-}
-
-// delta is how far a worker's count rose; nil when it is not known. A worker that
-// had no series before began at nothing.
-func delta(before, after map[string]drill.Count, url string) *uint64 {
-	now, ok := after[url]
-	if !ok {
-		return nil
-	}
-	was := before[url]
-	if was.Epoch != "" && was.Epoch != now.Epoch || now.OK+now.Failed < was.OK+was.Failed {
-		return nil
-	}
-	return openai.Ptr(now.OK + now.Failed - was.OK - was.Failed)
 }
 
 // instant stamps the first token of a request that could only be the target's:
@@ -203,154 +172,14 @@ func (m *move) instant(sc drill.Scope) error {
 	return sc.Emit(drill.TypeInstant, drill.Instant{Name: name, At: sc.Mono(earliest)})
 }
 
-// judge emits all gates of the move before it returns the first red one.
+// judge emits all gates of the move before it returns the red ones.
 func (m *move) judge(sc drill.Scope) error {
 	return errors.Join(m.landed(sc), m.unharmed(sc), m.inside(sc))
-}
-
-func (m *move) landed(sc drill.Scope) error {
-	a := m.counted
-	var wrong, unknown []string
-	if !slices.Equal(a.listed, []string{m.to.Endpoint()}) {
-		wrong = append(wrong, fmt.Sprintf("the router lists %v", a.listed))
-	}
-	switch {
-	case a.toEngine == nil:
-		unknown = append(unknown, "the engine that took over exports no request count")
-	case *a.toEngine < float64(a.answered):
-		wrong = append(wrong, fmt.Sprintf("the engine that took over counted %.0f of %d answers", *a.toEngine, a.answered))
-	}
-	switch {
-	case a.fromEngine == nil:
-		unknown = append(unknown, "the engine that was left exports no request count")
-	case *a.fromEngine != 0:
-		wrong = append(wrong, fmt.Sprintf("the engine that was left still answered %.0f requests", *a.fromEngine))
-	}
-	if a.fromRouter != nil && *a.fromRouter != 0 {
-		wrong = append(wrong, fmt.Sprintf("the router still sent %d requests to the region that was left", *a.fromRouter))
-	}
-	if a.toRouter != nil && *a.toRouter == 0 {
-		wrong = append(wrong, "the router counted no request to the region that took over")
-	}
-	for name, n := range a.regions {
-		if name != m.to.region.Name {
-			wrong = append(wrong, fmt.Sprintf("%d answers name region %s", n, name))
-		}
-	}
-	if a.answered == 0 {
-		wrong = append(wrong, "no request was answered after the switch")
-	}
-	g := drill.Gate{ID: m.id + "-attribution", Title: "requests land in " + m.to.region.Name, Expected: "only " + m.to.region.Name + " listed, its engine counts every answer, the other engine none",
-		Observed: a.String(), Result: drill.Passed, Evidence: "the router's list and counters, the engines' vllm:request_success_total, the drill's own requests", Hint: "the router's log says where it sends; see the run's folder"}
-	switch {
-	case len(wrong) > 0:
-		g.Result, g.Observed = drill.Failed, strings.Join(wrong, "; ")
-	case len(unknown) > 0:
-		g.Result, g.Observed = drill.Unmeasured, strings.Join(unknown, "; ")
-	}
-	return gate(sc, g)
-}
-
-func (a attribution) String() string {
-	text := fmt.Sprintf("%d answers, %d failed after the drain", a.answered, a.failed)
-	if a.toEngine != nil && a.fromEngine != nil {
-		text += fmt.Sprintf("; engine counters +%.0f and +%.0f", *a.toEngine, *a.fromEngine)
-	}
-	if a.toRouter != nil {
-		text += fmt.Sprintf("; router counter +%d", *a.toRouter)
-	} else {
-		text += "; the router's own count is not known"
-	}
-	return text
-}
-
-// unharmed judges what clients saw from the beginning of the change on.
-func (m *move) unharmed(sc drill.Scope) error {
-	sum := traffic.Summarize(m.w.traffic.Results(m.began))
-	rate := 0.0
-	if sum.Sent > 0 {
-		rate = float64(sum.Failed) / float64(sum.Sent)
-	}
-	limit := m.w.Objectives.ErrorRate
-	observed := fmt.Sprintf("%d requests, %d failed (%.3g), %d streams cut", sum.Sent, sum.Failed, rate, sum.Cut)
-	if len(sum.Problems) > 0 {
-		observed += ": " + first(sum.Problems, 2)
-	}
-	return gate(sc, drill.Gate{ID: m.id + "-errors", Title: "clients are not harmed by the switch", Expected: fmt.Sprintf("error rate at most %g, no stream cut", limit),
-		Observed: observed, Result: result(sum.Sent > 0 && rate <= limit && sum.Cut == 0), Evidence: "the drill's own requests through the router"})
-}
-
-// inside judges the border: where the answers name their region, by each answer,
-// otherwise by the regions that the router could choose from.
-func (m *move) inside(sc drill.Scope) error {
-	homes := map[string]region.Residency{m.w.Source.Name: m.w.Source.Residency, m.w.Target.Name: m.w.Target.Residency}
-	classes := map[string]traffic.Class{}
-	var outside []string
-	for _, c := range m.w.Classes {
-		classes[c.Name] = c
-		for name, home := range homes {
-			if !region.Allows(c.Residency, home) {
-				outside = append(outside, fmt.Sprintf("class %s could be sent to region %s (%s)", c.Name, name, home))
-			}
-		}
-	}
-	named := 0
-	for _, r := range m.w.traffic.Results(m.began) {
-		if r.Region == "" {
-			continue
-		}
-		named++
-		if !region.Allows(classes[r.Class].Residency, homes[r.Region]) {
-			outside = append(outside, fmt.Sprintf("request %s of class %s was answered in %s", r.ID, r.Class, r.Region))
-		}
-	}
-	observed, evidence := fmt.Sprintf("%d answers name their region, all inside", named), "the answers' own headers"
-	if named == 0 {
-		observed, evidence = "every region that the router could choose lies inside", "the residencies of the router's workers"
-	}
-	if len(outside) > 0 {
-		observed = first(outside, 3)
-	}
-	return gate(sc, drill.Gate{ID: m.id + "-residency", Title: "no request leaves its border", Expected: "each class is answered only where its residency allows", Observed: observed, Result: result(len(outside) == 0), Evidence: evidence})
 }
 
 func (m *move) why(err error) string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("%s moved the traffic to %s: %s", m.w.router.info.Kind, m.to.region.Name, m.counted)
-}
-
-// metrics scrapes an engine, with a deadline.
-func (w *World) metrics(ctx context.Context, r *replica) (openai.Metrics, error) {
-	ctx, cancel := context.WithTimeout(ctx, pollDeadline)
-	defer cancel()
-	return w.client(r.Endpoint()).Metrics(ctx)
-}
-
-// answered is how many requests an engine says it has finished; false when it
-// does not say.
-func (w *World) answered(ctx context.Context, r *replica) (float64, bool) {
-	m, err := w.metrics(ctx, r)
-	if err != nil {
-		return 0, false
-	}
-	return m.Value("vllm:request_success_total", nil)
-}
-
-// decisions are the counts of a router's cache policy.
-type decisions struct {
-	hits, misses, blind uint64
-	known               bool
-}
-
-func (w *World) decisions(ctx context.Context) decisions {
-	p, ok := w.router.Router.(drill.CachePolicy)
-	if !ok {
-		return decisions{}
-	}
-	ctx, cancel := context.WithTimeout(ctx, pollDeadline)
-	defer cancel()
-	hits, misses, blind, err := p.CacheDecisions(ctx)
-	return decisions{hits, misses, blind, err == nil}
+	return fmt.Sprintf("%s moved the traffic to %s: %s", m.w.router.info.Kind, m.to.region.Name, m.seen)
 }

@@ -21,10 +21,7 @@ func (f failback) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) erro
 		return missing("failback", "cutover")
 	}
 	f.w.traffic.SetPhase("failback")
-	if err := f.w.client(source.Endpoint()).Health(ctx); err != nil {
-		return errext.WithStatus(fmt.Errorf("the source is not ready to take over again: %w", err), errext.Gate)
-	}
-	if err := (boot{f.w}).models(ctx, source); err != nil {
+	if err := f.serves(ctx, source); err != nil {
 		return errext.WithStatus(fmt.Errorf("the source is not ready to take over again: %w", err), errext.Gate)
 	}
 	if err := f.w.answers(ctx, sc, source, "failback-behaviour"); err != nil {
@@ -32,6 +29,16 @@ func (f failback) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) erro
 	}
 	m := move{w: f.w, id: "failback", from: target, to: source}
 	return m.do(ctx, sc)
+}
+
+// serves asks what a boot waits for, once: the source has served all the time.
+func (f failback) serves(ctx context.Context, source *replica) error {
+	ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+	defer cancel()
+	if err := f.w.client(source.Endpoint()).Health(ctx); err != nil {
+		return err
+	}
+	return (boot{f.w}).models(ctx, source)
 }
 
 // cleanup ends the traffic, takes back every change in reverse order, and proves
@@ -60,7 +67,7 @@ func (c cleanup) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error
 		observed = fmt.Sprintf("%d processes are left", len(left))
 	}
 	return gate(sc, drill.Gate{ID: "cleanup", Title: "nothing of the run is left", Expected: "no process with the run's label, every change taken back", Observed: observed,
-		Result: result(len(left) == 0), Evidence: "the launcher's own listing", Hint: "drkit drill abort " + sc.RunID()})
+		Result: result(len(left) == 0), Evidence: "the launcher's own listing", Status: int(errext.Unclean), Hint: "drkit drill abort " + sc.RunID()})
 }
 
 // Close ends the traffic, if it runs. It may be called more than once; the error

@@ -41,8 +41,8 @@ func (p preflight) Check(ctx context.Context, _ playbooks.Step) []error {
 	return problems
 }
 
-// borders refuses a class whose requests the target may not answer, and state
-// that would be lost with the source.
+// borders refuses a class whose requests the target may not answer, and a copy
+// or a state that would be lost with the source.
 func (w *World) borders() []error {
 	var problems []error
 	for _, c := range w.Classes {
@@ -50,6 +50,9 @@ func (w *World) borders() []error {
 			problems = append(problems, refuse(fmt.Errorf("traffic class %s may be answered in %v, target %s is in %q", c.Name, c.Residency, w.Target.Name, w.Target.Residency),
 				"drill a target inside the border, or state the class's residency in drkit.yaml"))
 		}
+	}
+	if w.Target.Location == w.Source.Location {
+		problems = append(problems, refuse(fmt.Errorf("source %s and target %s are the same store (%s): nothing would be proven", w.Source.Name, w.Target.Name, w.Target.Location), "give each region its own store in drkit.yaml"))
 	}
 	if w.Target.StateLocation == w.Source.Location || w.Target.StateLocation == w.Source.StateLocation {
 		problems = append(problems, refuse(fmt.Errorf("the target's state lies in the source region's store (%s): it would be lost with it", w.Target.StateLocation), "set the target's state in drkit.yaml"))

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"drkit/drill"
@@ -20,21 +22,28 @@ type steady struct{ w *World }
 func (steady) Check(context.Context, playbooks.Step) []error { return nil }
 
 func (s steady) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
-	if s.w.cutover == nil {
+	target := s.w.replicaOf(&s.w.Target)
+	if s.w.cutover == nil || target == nil {
 		return missing("steady", "cutover")
 	}
 	s.w.traffic.SetPhase("steady")
 	want := s.w.Objectives.Steady.Windows
 	var row row
 	err := wait(ctx, pollEvery, fmt.Sprintf("%d steady windows", want), func(context.Context) (bool, error) {
-		row = s.row(s.w.traffic.windows(s.w.cutover.acknowledged))
+		row = s.row(s.w.traffic.windows(s.w.cutover.drained))
+		if how, ended := target.ended(); ended && row.length < want {
+			return false, fmt.Errorf("%w: %s", errExited, how)
+		}
 		return row.length >= want, nil
 	})
+	if err != nil && interrupted(ctx) {
+		return err
+	}
 	if cached := s.cacheAware(ctx, sc); cached != nil {
 		return cached
 	}
-	if err != nil && row.length < want {
-		return errors.Join(s.red(sc, row), err)
+	if err != nil {
+		return s.red(sc, row, err)
 	}
 	return errors.Join(
 		sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantSteady, At: sc.Mono(row.end)}),
@@ -47,7 +56,7 @@ type row struct {
 	length int
 	end    time.Time // of its last window
 	last   string    // what the newest window showed
-	short  bool      // the newest window had too few requests to be judged
+	short  bool      // the newest window had too few requests to be judged, and shows nothing bad
 }
 
 // row counts from the oldest window on. The windows of one stretch of time hold
@@ -55,11 +64,11 @@ type row struct {
 func (s steady) row(windows []traffic.Window) row {
 	var r row
 	for _, group := range byTime(windows) {
-		if len(group) < len(s.w.Classes) {
+		if len(group) < len(s.w.sent()) {
 			continue // not all classes have closed it yet
 		}
 		bad, short, text := s.judge(group)
-		r.last, r.short = text, short
+		r.last, r.short = text, short && !bad
 		if bad || short {
 			r.length = 0
 			continue
@@ -88,23 +97,31 @@ func byTime(windows []traffic.Window) [][]traffic.Window {
 
 // judge says whether a stretch is bad, too short of requests, and what it showed.
 func (s steady) judge(group []traffic.Window) (bad, short bool, text string) {
+	o := s.w.Objectives
+	var texts []string
 	for _, w := range group {
-		rate := 0.0
-		if w.Sent > 0 {
-			rate = float64(w.Failed) / float64(w.Sent)
+		bad = bad || errorRate(w) > o.ErrorRate || w.Cut > 0 || o.TTFTP99 > 0 && w.TTFTP99 > o.TTFTP99
+		short = short || w.Sent < o.Steady.MinRequests || float64(w.Sent) < s.leastLoad(w)
+		seen := fmt.Sprintf("%s: %d requests, %d failed, %d cut, TTFT p99 %v", w.Class, w.Sent, w.Failed, w.Cut, w.TTFTP99.Round(time.Millisecond))
+		for _, name := range slices.Sorted(maps.Keys(w.ByRegion)) {
+			if name != s.w.Target.Name {
+				bad = true
+				seen += fmt.Sprintf(", %d answered in %s", w.ByRegion[name], name)
+			}
 		}
-		bad = bad || rate > s.w.Objectives.ErrorRate || w.Cut > 0 || s.w.Objectives.TTFTP99 > 0 && w.TTFTP99 > s.w.Objectives.TTFTP99
-		short = short || w.Sent < s.w.Objectives.Steady.MinRequests || float64(w.Sent) < s.leastLoad(w)
-		text += fmt.Sprintf("%s: %d requests, %d failed, %d cut, TTFT p99 %v; ", w.Class, w.Sent, w.Failed, w.Cut, w.TTFTP99.Round(time.Millisecond))
+		if len(w.Problems) > 0 {
+			seen += ": " + first(w.Problems, 1)
+		}
+		texts = append(texts, seen)
 	}
-	return bad, short, text
+	return bad, short, strings.Join(texts, "; ")
 }
 
 // leastLoad is how many requests of a class a window needs to bear the promised
 // share of the baseline's rate.
 func (s steady) leastLoad(w traffic.Window) float64 {
 	total, share := 0.0, 0.0
-	for _, c := range s.w.Classes {
+	for _, c := range s.w.sent() {
 		total += c.Share
 		if c.Name == w.Class {
 			share = c.Share
@@ -122,10 +139,16 @@ func (s steady) expected() string {
 	return text
 }
 
-func (s steady) red(sc drill.Scope, r row) error {
-	g := drill.Gate{ID: "steady", Title: "the objectives hold on the target", Expected: s.expected(), Observed: fmt.Sprintf("at most %d windows in a row; the last: %s", r.length, r.last),
+// red ends the step without a row that is long enough. An engine that ended or a
+// bad window is red; too few requests to judge are not measured, and no error:
+// the gate says so, and the run is incomplete.
+func (s steady) red(sc drill.Scope, r row, cause error) error {
+	g := drill.Gate{ID: "steady", Title: "the objectives hold on the target", Expected: s.expected(), Observed: fmt.Sprintf("%v: %d windows in a row", cause, r.length),
 		Result: drill.Failed, Evidence: "the drill's own requests through the router", Hint: "the traffic table of the report shows each window"}
-	if r.short || r.last == "" {
+	if r.last != "" {
+		g.Observed += "; the last: " + r.last
+	}
+	if !errors.Is(cause, errExited) && (r.short || r.last == "") {
 		g.Result, g.Hint = drill.Unmeasured, "raise the traffic's rate in the playbook, or lower objectives.steady.min_requests"
 	}
 	return gate(sc, g)
@@ -135,17 +158,16 @@ func (s steady) red(sc drill.Scope, r row) error {
 // found known prefixes. Routing by load alone proves nothing about it.
 func (s steady) cacheAware(ctx context.Context, sc drill.Scope) error {
 	p := drill.Proof{Name: drill.ProofCacheAware}
-	info, now, was := s.w.router.info, s.w.decisions(context.WithoutCancel(ctx)), s.w.cutover.decisions
-	hits, blind := now.hits-was.hits, now.blind-was.blind
+	info, d := s.w.router.info, s.w.decisions(context.WithoutCancel(ctx)).since(s.w.cutover.decisions)
 	switch {
-	case !now.known || !was.known:
+	case !d.known:
 		p.Why = fmt.Sprintf("not proven: %s (policy %s) does not say what its decisions rest on", info.Kind, info.Policy)
-	case blind > 0:
-		p.Why = fmt.Sprintf("not proven: the policy of %s could not see the prompt of %d requests (text: %s, token ids: %s); they went by load", info.Kind, blind, word(info.SeesText), word(info.SeesTokens))
-	case hits == 0:
+	case d.blind > 0:
+		p.Why = fmt.Sprintf("not proven: the policy of %s could not see the prompt of %d requests (text: %s, token ids: %s); they went by load", info.Kind, d.blind, word(info.SeesText), word(info.SeesTokens))
+	case d.hits == 0:
 		p.Why = fmt.Sprintf("not proven: %s found no known prefix", info.Kind)
 	default:
-		p.Proven, p.Why = true, fmt.Sprintf("%s found a known prefix for %d requests and saw every prompt", info.Kind, hits)
+		p.Proven, p.Why = true, fmt.Sprintf("%s found a known prefix for %d requests and saw every prompt", info.Kind, d.hits)
 	}
 	return sc.Emit(drill.TypeProof, p)
 }

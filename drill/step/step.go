@@ -177,6 +177,13 @@ func wait(ctx context.Context, every time.Duration, what string, done func(conte
 	}
 }
 
+// interrupted says that a person or a failed journal ended the run: what was
+// under way is then neither red nor late. A step that ran out of its own time is
+// no interruption.
+func interrupted(ctx context.Context) bool {
+	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+}
+
 // first shows up to n of the texts and how many more there are.
 func first(texts []string, n int) string {
 	if len(texts) <= n {

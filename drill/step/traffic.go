@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"drkit/drill"
 	"drkit/drill/traffic"
-	"drkit/internal/errext"
 	"drkit/internal/openai"
+	"drkit/manifest/region"
 	"drkit/playbooks"
 )
 
@@ -38,14 +38,6 @@ type running struct {
 	err    error // of the journal
 }
 
-// rehearsalRouter is the router that the run started.
-type rehearsalRouter struct {
-	drill.Router
-	info           drill.RouterInfo
-	admin, metrics string
-	process        drill.Replica
-}
-
 func (t trafficStep) options(s playbooks.Step) (trafficOptions, error) {
 	o := trafficOptions{Families: 8, MaxTokens: 8, Timeout: 30 * time.Second}
 	if err := s.Decode(&o); err != nil {
@@ -55,7 +47,7 @@ func (t trafficStep) options(s playbooks.Step) (trafficOptions, error) {
 		steady := t.w.Objectives.Steady
 		// Enough for the smallest class to reach the least number of requests in a
 		// window, with a third to spare.
-		o.Rate = 4.0 / 3 * float64(steady.MinRequests) / steady.Window.Seconds() / smallestShare(t.w.Classes)
+		o.Rate = 4.0 / 3 * float64(steady.MinRequests) / steady.Window.Seconds() / smallestShare(t.w.sent())
 	}
 	return o, nil
 }
@@ -76,18 +68,34 @@ func (t trafficStep) Check(_ context.Context, s playbooks.Step) []error {
 	if _, err := t.options(s); err != nil {
 		problems = append(problems, err)
 	}
-	if len(t.w.Classes) == 0 {
+	switch {
+	case len(t.w.Classes) == 0:
 		problems = append(problems, refuse(errors.New("no traffic class is described"), "add traffic to drkit.yaml"))
+	case len(t.w.sent()) == 0:
+		problems = append(problems, refuse(fmt.Errorf("no traffic class may be answered in source %s (%q): there is nothing to move away from it", t.w.Source.Name, t.w.Source.Residency),
+			"drill with a source inside the border of a class, or state the classes' residency in drkit.yaml"))
 	}
 	return problems
 }
 
-// routerSpec launches the rehearsal router in front of a worker.
-func (w *World) routerSpec(run, worker string) drill.Spec {
-	return drill.Spec{
-		Run: run, Name: "rehearsal-router", Command: w.Router.Command, Dir: w.WorkDir, LogPath: filepath.Join(w.WorkDir, "rehearsal-router.log"),
-		Values: map[string]string{"worker": worker, "worker_region": w.Source.Name, "worker_residency": string(w.Source.Residency)},
+// sent are the classes that the rehearsal sends: those that the source canary may
+// answer too. The preflight has refused what the target may not answer.
+func (w *World) sent() []traffic.Class {
+	return slices.DeleteFunc(slices.Clone(w.Classes), func(c traffic.Class) bool { return !region.Allows(c.Residency, w.Source.Residency) })
+}
+
+// leftOut notes the classes that are not sent.
+func (t trafficStep) leftOut(sc drill.Scope) error {
+	for _, c := range t.w.Classes {
+		if region.Allows(c.Residency, t.w.Source.Residency) {
+			continue
+		}
+		text := fmt.Sprintf("traffic class %s is not rehearsed: it may be answered in %v, and source %s, where the traffic starts, is in %q", c.Name, c.Residency, t.w.Source.Name, t.w.Source.Residency)
+		if err := sc.Emit(drill.TypeNote, drill.Note{Text: text}); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 func (t trafficStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
@@ -99,6 +107,9 @@ func (t trafficStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) e
 	if source == nil {
 		return missing("traffic", "boot (region source)")
 	}
+	if err := t.leftOut(sc); err != nil {
+		return err
+	}
 	if err := t.router(ctx, sc, source); err != nil {
 		return err
 	}
@@ -108,81 +119,12 @@ func (t trafficStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) e
 	return t.baseline(ctx, sc)
 }
 
-func (t trafficStep) router(ctx context.Context, sc drill.Scope, source *replica) error {
-	spec := t.w.routerSpec(sc.RunID(), source.Endpoint())
-	u, err := t.w.UndoLaunch(sc.RunID(), spec.Name)
-	if err != nil {
-		return err
-	}
-	r := &rehearsalRouter{}
-	err = sc.Change(ctx, "rehearsal router", u, func(ctx context.Context) (err error) {
-		r.process, err = t.w.Launcher.Launch(ctx, spec)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("launching the rehearsal router: %w", err)
-	}
-	r.admin, r.metrics = r.process.Endpoint(), r.process.Endpoint()
-	if m, ok := r.process.(interface{ MetricsEndpoint() string }); ok && m.MetricsEndpoint() != "" {
-		r.metrics = m.MetricsEndpoint()
-	}
-	if r.Router, err = t.w.NewRouter(t.w.Router.Driver, r.admin, r.metrics); err != nil {
-		return err
-	}
-	if r.info, err = t.answering(ctx, r, source); err != nil {
-		hint := "its log is " + spec.LogPath
-		return errext.WithHint(errext.WithStatus(fmt.Errorf("the rehearsal router does not serve: %w", err), errext.Gate), hint)
-	}
-	t.w.router = r
-	return sc.Emit(drill.TypeComponent, drill.Component{Role: drill.RoleRouter, Name: "rehearsal router", Kind: r.info.Kind, Version: r.info.Version, Substitute: r.info.Reference})
-}
-
-// answering waits until the router is the kind that was named and lists the
-// source canary as its only worker, healthy.
-func (t trafficStep) answering(ctx context.Context, r *rehearsalRouter, source *replica) (info drill.RouterInfo, err error) {
-	var last error
-	err = wait(ctx, pollEvery, "the rehearsal router", func(ctx context.Context) (bool, error) {
-		select {
-		case <-r.process.Exited():
-			return false, fmt.Errorf("it ended: %s", r.process.ExitState())
-		default:
-		}
-		ctx, cancel := context.WithTimeout(ctx, pollDeadline)
-		defer cancel()
-		if info, last = r.Probe(ctx); last != nil {
-			return false, nil
-		}
-		var workers []drill.Worker
-		if workers, last = r.Workers(ctx); last != nil {
-			return false, nil
-		}
-		if len(workers) != 1 || workers[0].URL != source.Endpoint() || workers[0].Health == drill.No {
-			last = fmt.Errorf("it lists %v, not the healthy source canary %s", urls(workers), source.Endpoint())
-			return false, nil
-		}
-		return true, nil
-	})
-	if err != nil && last != nil {
-		err = fmt.Errorf("%w (last answer: %w)", err, last)
-	}
-	return info, err
-}
-
-func urls(workers []drill.Worker) []string {
-	var all []string
-	for _, w := range workers {
-		all = append(all, w.URL)
-	}
-	slices.Sort(all)
-	return all
-}
-
 func (t trafficStep) start(ctx context.Context, o trafficOptions, sc drill.Scope, source *replica) error {
 	run := &running{rate: o.Rate, done: make(chan struct{})}
 	engine := t.w.client(source.Endpoint())
 	var err error
 	run.Generator, err = traffic.New(ctx, traffic.Options{
-		Router: t.w.client(t.w.router.admin), Model: t.w.Served, Classes: t.w.Classes, Rate: o.Rate, Families: o.Families, MaxTokens: o.MaxTokens,
+		Router: t.w.client(t.w.router.admin), Model: t.w.Served, Classes: t.w.sent(), Rate: o.Rate, Families: o.Families, MaxTokens: o.MaxTokens,
 		Window: t.w.Objectives.Steady.Window, Timeout: o.Timeout, Seed: 1, RunID: sc.RunID(),
 		Tokenize: func(ctx context.Context, text string) ([]int, error) {
 			r, err := engine.Tokenize(ctx, openai.TokenizeRequest{Model: t.w.Served, Prompt: &text})
@@ -212,7 +154,9 @@ func (r *running) close(sc drill.Scope, w traffic.Window) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = append(r.closed, w)
-	r.err = errors.Join(r.err, err)
+	if !errors.Is(err, drill.ErrOver) { // a window that closes after the run is none of its own
+		r.err = errors.Join(r.err, err)
+	}
 }
 
 // windows are those that began at or after a moment.
@@ -231,26 +175,26 @@ func (r *running) end() error {
 	return r.err
 }
 
-// baseline waits for one window of each class without a fault.
+// baseline waits for the first window of each class, in which every class must
+// have been answered without a fault.
 func (t trafficStep) baseline(ctx context.Context, sc drill.Scope) error {
-	began := time.Now()
 	var got []traffic.Window
 	err := wait(ctx, pollEvery, "a baseline", func(context.Context) (bool, error) {
-		got = t.w.traffic.windows(began.Add(-t.w.Objectives.Steady.Window))
-		return len(got) >= len(t.w.Classes), nil
+		got = t.w.traffic.windows(time.Time{})
+		return len(got) >= len(t.w.sent()), nil
 	})
 	if err != nil {
 		return err
 	}
-	sent, failed := 0, 0
-	var problems []string
+	ok := true
+	var seen []string
 	for _, w := range got {
-		sent, failed, problems = sent+w.Sent, failed+w.Failed, append(problems, w.Problems...)
+		text := fmt.Sprintf("%s: %d requests, %d failed", w.Class, w.Sent, w.Failed)
+		if len(w.Problems) > 0 {
+			text += ": " + first(w.Problems, 2)
+		}
+		ok, seen = ok && w.Sent > 0 && w.Failed == 0, append(seen, text)
 	}
-	observed := fmt.Sprintf("%d requests, %d failed", sent, failed)
-	if len(problems) > 0 {
-		observed += ": " + first(problems, 2)
-	}
-	return gate(sc, drill.Gate{ID: "baseline", Title: "the source serves the traffic", Expected: "requests, and none of them failed", Observed: observed,
-		Result: result(sent > 0 && failed == 0), Evidence: "the drill's own requests through the router"})
+	return gate(sc, drill.Gate{ID: "baseline", Title: "the source serves the traffic", Expected: "requests of every class, and none of them failed", Observed: strings.Join(seen, "; "),
+		Result: result(ok), Evidence: "the drill's own requests through the router"})
 }

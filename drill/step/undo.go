@@ -27,8 +27,9 @@ type FilesArgs struct {
 }
 
 // RouterArgs says how a router's workers were before the run changed them.
-// Ephemeral is a router that the run started itself: once it is gone, so is the
-// change.
+// Ephemeral is a router that the run started itself: the undo of its launch,
+// which comes later in the same reverse order, proves that it is gone, and its
+// list with it.
 type RouterArgs struct {
 	Driver    string   `json:"driver"`
 	Admin     string   `json:"admin"`
@@ -116,12 +117,13 @@ func undoRouter(ctx context.Context, args []byte, routers RouterFactory) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.Workers(ctx); err != nil && a.Ephemeral {
-		return nil // the router was the run's own process: it is gone, and its list with it
-	}
 	c := drill.Change{Remove: a.Remove}
 	for _, b := range a.Add {
 		c.Add = append(c.Add, drill.Worker{URL: b.URL, Region: b.Region})
 	}
-	return r.Apply(ctx, c)
+	err = r.Apply(ctx, c)
+	if a.Ephemeral {
+		return nil // the list was put back as far as its workers still live
+	}
+	return err
 }

@@ -57,7 +57,7 @@ var readers = []string{"manifest/digest", "internal/store", "internal/strictyaml
 
 // testOnly lists what tests may import beyond the table: fakes and fixtures that
 // no shipped code reaches.
-var testOnly = []string{"internal/store/dir", "internal/store/mem", "internal/store/storetest", "internal/pipenet"}
+var testOnly = []string{"internal/store/dir", "internal/store/mem", "internal/store/storetest", "internal/pipenet", "internal/standin"}
 
 // allowed reports whether a package may import another of the project; both are
 // paths below the module.

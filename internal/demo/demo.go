@@ -105,7 +105,7 @@ func render(path, text string, s Settings) error {
 
 // Damage overwrites 4 KiB in the middle of the second shard of a restored copy,
 // as a bad disk or a broken transfer does. Header and size stay as they were, and
-// the new values are ordinary numbers (BF16 around 0.05): no NaN gives it away.
+// the new values are ordinary numbers (BF16 around 0.7): no NaN gives it away.
 func Damage(model string) error {
 	f, err := os.OpenFile(filepath.Join(model, "model-00002-of-00002.safetensors"), os.O_RDWR, 0)
 	if err != nil {
@@ -117,7 +117,7 @@ func Damage(model string) error {
 		block := make([]byte, length)
 		for i := range block {
 			if block[i] = byte(i * 7); i%2 == 1 { // the high byte: sign and exponent
-				block[i] = 0x3d | byte(i&2)<<6
+				block[i] = 0x3f | byte(i&2)<<6
 			}
 		}
 		_, err = f.WriteAt(block, info.Size()/2)

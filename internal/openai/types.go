@@ -132,102 +132,6 @@ type Sampling struct {
 	StreamOptions *StreamOptions `json:"stream_options,omitempty"`
 }
 
-// CompletionRequest is the body of /v1/completions. Logprobs is how many top
-// log probabilities each token brings; ask for them in every probe, because
-// only then does vLLM refuse NaN.
-type CompletionRequest struct {
-	Model    string `json:"model"`
-	Prompt   Prompt `json:"prompt"`
-	Logprobs *int   `json:"logprobs,omitempty"`
-	Sampling
-}
-
-// ChatRequest is the body of /v1/chat/completions.
-type ChatRequest struct {
-	Model               string    `json:"model"`
-	Messages            []Message `json:"messages"`
-	Logprobs            bool      `json:"logprobs,omitempty"`
-	TopLogprobs         *int      `json:"top_logprobs,omitempty"`
-	MaxCompletionTokens *int      `json:"max_completion_tokens,omitempty"`
-	Sampling
-}
-
-// Completion is the answer of /v1/completions, and each event of its stream.
-type Completion struct {
-	ID                string             `json:"id"`
-	Object            string             `json:"object"`
-	Created           int64              `json:"created"`
-	Model             string             `json:"model"`
-	Choices           []CompletionChoice `json:"choices"`
-	SystemFingerprint *string            `json:"system_fingerprint"`
-	Usage             *Usage             `json:"usage"`
-}
-
-// CompletionChoice is one answer to the prompt. FinishReason is nil in a
-// stream's events before the last. TokenIDs include the end token, which Text
-// does not show.
-type CompletionChoice struct {
-	Index          int       `json:"index"`
-	Text           string    `json:"text"`
-	Logprobs       *Logprobs `json:"logprobs"`
-	FinishReason   *string   `json:"finish_reason"`
-	StopReason     any       `json:"stop_reason"`
-	TokenIDs       []int     `json:"token_ids"`
-	PromptTokenIDs []int     `json:"prompt_token_ids"`
-}
-
-// Logprobs are the log probabilities (natural logarithm) of a completion, one
-// entry per token. The keys of TopLogprobs are token texts, or "token_id:N"
-// when the request set ReturnTokensAsTokenIDs: texts can collide, ids cannot.
-type Logprobs struct {
-	TextOffset    []int                `json:"text_offset"`
-	TokenLogprobs []*float64           `json:"token_logprobs"`
-	Tokens        []string             `json:"tokens"`
-	TopLogprobs   []map[string]float64 `json:"top_logprobs"`
-}
-
-// ChatCompletion is the answer of /v1/chat/completions.
-type ChatCompletion struct {
-	ID                string       `json:"id"`
-	Object            string       `json:"object"`
-	Created           int64        `json:"created"`
-	Model             string       `json:"model"`
-	Choices           []ChatChoice `json:"choices"`
-	SystemFingerprint *string      `json:"system_fingerprint"`
-	Usage             *Usage       `json:"usage"`
-	PromptTokenIDs    []int        `json:"prompt_token_ids"`
-}
-
-// ChatChoice is one answer of a chat.
-type ChatChoice struct {
-	Index        int           `json:"index"`
-	Message      Message       `json:"message"`
-	Logprobs     *ChatLogprobs `json:"logprobs"`
-	FinishReason *string       `json:"finish_reason"`
-	StopReason   any           `json:"stop_reason"`
-	TokenIDs     []int         `json:"token_ids"`
-}
-
-// ChatLogprobs are a chat answer's log probabilities, one entry per token.
-type ChatLogprobs struct {
-	Content []TokenLogprob `json:"content"`
-}
-
-// TokenLogprob is one generated token with the likeliest tokens at its place.
-type TokenLogprob struct {
-	Token       string       `json:"token"`
-	Logprob     float64      `json:"logprob"`
-	Bytes       []int        `json:"bytes"`
-	TopLogprobs []TopLogprob `json:"top_logprobs"`
-}
-
-// TopLogprob is one of the likeliest tokens at a place.
-type TopLogprob struct {
-	Token   string  `json:"token"`
-	Logprob float64 `json:"logprob"`
-	Bytes   []int   `json:"bytes"`
-}
-
 // Usage counts tokens. PromptTokensDetails is nil unless the engine was told
 // to report it; its CachedTokens is the per-request proof of a cache hit.
 type Usage struct {
@@ -241,33 +145,6 @@ type Usage struct {
 // means that the engine does not say.
 type PromptDetails struct {
 	CachedTokens *int `json:"cached_tokens"`
-}
-
-// ChatChunk is one event of a chat's stream.
-type ChatChunk struct {
-	ID                string            `json:"id"`
-	Object            string            `json:"object"`
-	Created           int64             `json:"created"`
-	Model             string            `json:"model"`
-	Choices           []ChatChunkChoice `json:"choices"`
-	SystemFingerprint *string           `json:"system_fingerprint"`
-	Usage             *Usage            `json:"usage,omitempty"`
-	PromptTokenIDs    []int             `json:"prompt_token_ids,omitempty"`
-}
-
-// ChatChunkChoice is what one event adds to an answer.
-type ChatChunkChoice struct {
-	Index        int           `json:"index"`
-	Delta        Delta         `json:"delta"`
-	Logprobs     *ChatLogprobs `json:"logprobs"`
-	FinishReason *string       `json:"finish_reason"`
-	TokenIDs     []int         `json:"token_ids"`
-}
-
-// Delta is the new text of an event; the first event has the role.
-type Delta struct {
-	Role    string `json:"role,omitempty"`
-	Content string `json:"content"`
 }
 
 // Ptr makes the optional fields of requests readable: MaxTokens: openai.Ptr(16).

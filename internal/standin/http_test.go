@@ -157,6 +157,19 @@ func TestPromptForms(t *testing.T) {
 	}
 }
 
+// Two copies served alike have one fingerprint, other limits another.
+func TestFingerprint(t *testing.T) {
+	load := func(dir string, length int) string {
+		e, err := Load(dir, LoadOptions{ServedModelNames: []string{"tiny"}, MaxModelLen: length})
+		check(t, err)
+		return e.fingerprint
+	}
+	a, b, c := load(models+"support-tiny", 0), load(filepath.Join(repo(t), "model"), 0), load(models+"support-tiny", 512)
+	if a != b || a == c {
+		t.Errorf("fingerprints %s, %s and %s", a, b, c)
+	}
+}
+
 func TestSampling(t *testing.T) {
 	c, _ := start(t, models+"support-tiny", tiny())
 	draw := func(prompt string, seed int64, temperature float64) string {

@@ -27,9 +27,9 @@ package standin
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -124,7 +124,9 @@ func Load(dir string, opts LoadOptions) (*Engine, error) {
 	}
 	e.cache = newBlockCache()
 	e.metrics.init()
-	e.fingerprint = e.makeFingerprint()
+	if e.fingerprint, err = e.makeFingerprint(); err != nil {
+		return nil, err
+	}
 	log.printf("GPU KV cache size: %d tokens, Maximum concurrency for %d tokens per request: %.2fx", maxBlocks*blockSize, e.maxModelLen, float64(maxBlocks*blockSize)/float64(e.maxModelLen))
 	log.printf("init engine (profile, create kv cache, warmup model) took %.2f s", time.Since(start).Seconds())
 	return e, nil
@@ -149,12 +151,17 @@ func (e *Engine) loadAdapters(list []Adapter) error {
 	return nil
 }
 
-// makeFingerprint condenses what an answer's system_fingerprint stands for in
-// vLLM: version, model identity and serving limits.
-func (e *Engine) makeFingerprint() string {
+// makeFingerprint condenses what an answer's system_fingerprint stands for:
+// configuration and serving limits, not the place of the files, so that two
+// copies of a release served alike give the same.
+func (e *Engine) makeFingerprint() (string, error) {
+	text, err := json.Marshal(e.model.cfg)
+	if err != nil {
+		return "", fmt.Errorf("encoding the configuration: %w", err)
+	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s %q %d %+v", filepath.Base(e.dir), e.names, e.maxModelLen, e.model.cfg)
-	return "stand-in-engine-" + hex.EncodeToString(h.Sum(nil))[:8]
+	fmt.Fprintf(h, "%q %d %d %s", e.names, len(e.adapters), e.maxModelLen, text)
+	return "stand-in-engine-" + hex.EncodeToString(h.Sum(nil))[:8], nil
 }
 
 // find gives the adapter served under name, nil for the base model.

@@ -93,6 +93,8 @@ func TestDockerfileText(t *testing.T) {
 		{"continued with comments", "FROM \\\n# note\n\n  a:1 \\\n  AS b\nFROM b\n", []string{"1 a:1"}},
 		{"escape directive", "# escape=`\nFROM a:1\nRUN dir C:\\\nFROM b:2\n", []string{"2 a:1", "4 b:2"}},
 		{"here-document", "FROM a:1\nRUN <<EOF\nFROM never:1\nEOF\nCOPY <<-\"X\" /f\n\tFROM never:2\n\tX\nFROM c:3\n", []string{"1 a:1", "8 c:3"}},
+		{"no here-document", "FROM a:1\nRUN a<<EOF\nFROM b:2\nRUN echo '<<X' \"<<X\"\nFROM c:3\n", []string{"1 a:1", "3 b:2", "5 c:3"}},
+		{"here-document of ONBUILD", "FROM a:1\nONBUILD RUN 3<<\"E\"\nFROM never:1\nE\nFROM b:2\n", []string{"1 a:1", "5 b:2"}},
 		{"windows line ends", "FROM a:1\r\nFROM b:2\r\n", []string{"1 a:1", "2 b:2"}},
 		{"byte order mark", "\ufeffFROM a:1\n", []string{"1 a:1"}},
 		{"quoted default", "ARG B=\"a:1\"\nFROM ${B}\n", []string{"2 a:1"}},

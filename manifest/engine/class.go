@@ -110,6 +110,9 @@ func derivePooling(out *dict, fields map[string]*field) {
 
 func (c *classReader) noteField(name string, value any) {
 	c.names = append(c.names, name)
+	if value = hideIn(value); isSecret(name) {
+		value = hidden
+	}
 	c.unknown = append(c.unknown, fmt.Sprintf("%s Unexpected keyword argument [type=unexpected_keyword_argument, input_value=%s, input_type=%s]",
 		name, shortRepr(value), className(value)))
 }

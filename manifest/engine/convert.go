@@ -127,6 +127,7 @@ func (p *parse) loraModules(o *option, t token, values []any) ([]any, *failure) 
 }
 
 func (p *parse) loraModule(t token, s string) (*dict, *failure) {
+	shown := hideText(s)
 	m := newDict()
 	m.set("@", "LoRAModulePath", 0)
 	defaults := []item{{key: "name"}, {key: "path"}, {key: "base_model_name"}, {key: "is_3d_lora_weight", value: false}}
@@ -146,10 +147,10 @@ func (p *parse) loraModule(t token, s string) (*dict, *failure) {
 	}
 	v, err := loads(s, false)
 	if err != nil {
-		return nil, p.usage(t, KindBadValue, "Invalid JSON format for --lora-modules: "+s,
-			fmt.Sprintf("%q is neither name=path nor JSON: %v", s, err))
+		return nil, p.usage(t, KindBadValue, "Invalid JSON format for --lora-modules: "+shown,
+			fmt.Sprintf("%q is neither name=path nor JSON: %v", shown, err))
 	}
-	return m, p.loraFields(t, s, v, m)
+	return m, p.loraFields(t, shown, v, m)
 }
 
 func (p *parse) loraFields(t token, s string, v any, m *dict) *failure {

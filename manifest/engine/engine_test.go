@@ -147,6 +147,10 @@ func TestOtherVersion(t *testing.T) {
 	if r.Judged || len(r.Problems) != 1 || r.Problems[0].What != "options of version 0.31.0 are not known; 0.32.0's are used" {
 		t.Errorf("%+v", r)
 	}
+	r = Parse(Command{Argv: []string{"serve", "--config", "e.yaml"}, Version: "0.31.0", Files: map[string][]byte{"e.yaml": []byte("{}")}})
+	if got := kinds(r.Problems); !reflect.DeepEqual(got, []string{"0 version-not-known", "0 model-missing"}) {
+		t.Errorf("%q", got)
+	}
 	if r := Parse(Command{Argv: []string{"serve", "/a"}, Version: "v0.32.0"}); !r.Judged || len(r.Problems) > 0 {
 		t.Errorf("%+v", r)
 	}
@@ -198,6 +202,13 @@ func TestNoSecretIsShown(t *testing.T) {
 		{"serve", "/a", "--api-kye", secret, "--port", "x"},
 		{"serve", "/a", "--api-kye=" + secret},
 		{"serve", "/a", "--my-password", secret},
+		{"serve", "/a", "--no-such", `{"access_token": "` + secret + `"}`},
+		{"serve", "/a", "--kv-transfer-config", `{"kv_connector_extra_config": {"api_key": "` + secret + `"}}`, "--max-num", "1"},
+		{"serve", "/a", "--kv-transfer-config.kv_connector_extra_config.password", secret, "--port", "x"},
+		{"serve", "/a", "--kv-transfer-config", `{"password": "` + secret + `"}`},
+		{"serve", "/a", "--kv-transfer-config", `{'password': '` + secret + `'}`},
+		{"serve", "/a", "--speculative-config", `{"token": "` + secret + `", "model": "/d"}`, "--tensor-parallel-s", "1"},
+		{"serve", "/a", "--lora-modules", `{"name": "x", "secret": "` + secret + `"}`},
 		{"serve", "/a", "--config", "e.yaml"},
 	} {
 		r := Parse(Command{Argv: argv, Files: map[string][]byte{"e.yaml": []byte("api-key: [" + secret + "]\nhf_token: " + secret + "\n")}})

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"os"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +25,7 @@ type measured struct {
 	NonDefault map[string]any    `json:"non_default"`
 	YAMLArgs   []string          `json:"yaml_args"`
 	Expanded   []string          `json:"expanded"`
+	Log        []string          `json:"log"`
 }
 
 func cases(t *testing.T) []measured {
@@ -93,11 +96,22 @@ func TestMeasured(t *testing.T) {
 			if m.Exit == nil && !reflect.DeepEqual(asJSON(t, r.Options), asJSON(t, m.NonDefault)) {
 				t.Errorf("options %v\nwant    %v", asJSON(t, r.Options), asJSON(t, m.NonDefault))
 			}
+			if repeated := slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Kind == KindRepeatedOption }); repeated != m.warnsOfRepeats() {
+				t.Errorf("repeated options: %v, want %v", repeated, m.warnsOfRepeats())
+			}
 			if m.Expanded != nil && !reflect.DeepEqual(r.Expanded, m.Expanded) {
 				t.Errorf("expanded %q\nwant     %q", r.Expanded, m.Expanded)
 			}
 		})
 	}
+}
+
+// warnsOfRepeats reports whether vLLM logged that an option replaces an earlier
+// one. It warns of --middleware, too, whose values add up.
+func (m measured) warnsOfRepeats() bool {
+	return slices.ContainsFunc(m.Log, func(s string) bool {
+		return strings.HasPrefix(s, "Found duplicate keys") && !strings.HasSuffix(s, " --middleware")
+	})
 }
 
 // TestMeasuredFlattening compares the arguments made of each file alone.

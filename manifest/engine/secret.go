@@ -18,6 +18,46 @@ func isSecret(flag string) bool {
 	return secretName.MatchString(name) && name != "skip-tokenizer-init"
 }
 
+// secretKey finds the same names as keys inside JSON.
+var secretKey = regexp.MustCompile(`(?i)(api[-_]?key|\btoken|[-_]token|secret|passw(or)?d|credentials?|private[-_]key)["']?\s*:`)
+
+// hideText is a value as it may be shown: secrets inside JSON are hidden, and
+// the whole of it when it is not JSON.
+func hideText(s string) string {
+	if !secretKey.MatchString(s) {
+		return s
+	}
+	if v, err := loads(s, true); err == nil {
+		if out, f := dumps(hideIn(v)); f == nil {
+			return out
+		}
+	}
+	return hidden
+}
+
+// hideIn hides what stands under secret names, at any depth.
+func hideIn(v any) any {
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = hideIn(e)
+		}
+		return out
+	case *dict:
+		out := newDict()
+		for _, it := range v.items {
+			if name := text(it.key); isSecret(name) && it.value != nil {
+				out.set(it.key, hidden, it.line)
+			} else {
+				out.set(it.key, hideIn(it.value), it.line)
+			}
+		}
+		return out
+	}
+	return v
+}
+
 // maskTokens is the arguments with the values of secret options hidden.
 func maskTokens(tokens []token) []string {
 	out := make([]string, len(tokens))
@@ -27,13 +67,15 @@ func maskTokens(tokens []token) []string {
 		case strings.HasPrefix(t.text, "--"):
 			out[i] = t.text
 			secret = isSecret(t.text)
-			if name, _, ok := strings.Cut(t.text, "="); ok && secret {
+			if name, value, ok := strings.Cut(t.text, "="); ok && secret {
 				out[i] = name + "=" + hidden
+			} else if ok {
+				out[i] = name + "=" + hideText(value)
 			}
 		case secret:
 			out[i] = hidden
 		default:
-			out[i] = t.text
+			out[i] = hideText(t.text)
 		}
 	}
 	return out
@@ -49,13 +91,13 @@ func (p *parse) shown(o *option, t token) string {
 	if isSecret("--" + o.Name) {
 		return hidden
 	}
-	return t.text
+	return hideText(t.text)
 }
 
 // maskValue hides text, and texts in a list, of secret options; true stays true.
 func (p *parse) maskValue(o *option, v any) any {
 	if !isSecret("--" + o.Name) {
-		return v
+		return hideIn(v)
 	}
 	switch v := v.(type) {
 	case string:

@@ -30,6 +30,9 @@ import (
 // ManifestName is the manifest's name in a release's folder.
 const ManifestName = "manifest.json"
 
+// ErrInvalid is a manifest that was read and is not the one it should be.
+var ErrInvalid = errors.New("not the manifest of this release")
+
 // manifestLimit is the greatest manifest in bytes that is read: some hundred
 // thousand files.
 const manifestLimit = 256 << 20
@@ -95,13 +98,14 @@ func read(ctx context.Context, s store.Source, prefix, service, release string) 
 	m, err := manifest.Decode(data)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", key, err)
 	case m.Release != release:
-		return nil, fmt.Errorf("%s: it describes release %.12s, not %.12s", key, m.Release, release)
+		err = fmt.Errorf("it describes release %.12s, not %.12s", m.Release, release)
 	case m.Service != service:
-		return nil, fmt.Errorf("%s: it describes the service %q, not %q", key, m.Service, service)
+		err = fmt.Errorf("it describes the service %q, not %q", m.Service, service)
+	default:
+		return m, nil
 	}
-	return m, nil
+	return nil, fmt.Errorf("%s is %w: %w", key, ErrInvalid, err)
 }
 
 // List returns the ids of a service's releases that have a manifest in the

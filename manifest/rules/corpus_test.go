@@ -120,7 +120,6 @@ const caughtAtLeast = 109
 var elsewhere = map[string]string{
 	"index-forgets-shard-2": "base/model-00002-of-00003.safetensors",
 	"index-extra-file":      "base/model-00004-of-00004.safetensors",
-	"index-dot-slash":       "base/./model-00001-of-00003.safetensors",
 	"st-no-pooling":         "base/1_Pooling/config.json",
 	// code that config.json names and that nobody ever wrote
 	"auto-map-missing-py-trust":            "base/configuration_tiny.py",

@@ -69,6 +69,9 @@ func (l *Launcher) launch(s drill.Spec) (*Replica, error) {
 	if err := Validate(s); err != nil {
 		return nil, err
 	}
+	if err := checkDir(s.Dir); err != nil {
+		return nil, err
+	}
 	if err := l.free(s); err != nil {
 		return nil, err
 	}
@@ -90,9 +93,19 @@ func (l *Launcher) launch(s drill.Spec) (*Replica, error) {
 	return l.start(s, argv, env)
 }
 
+func checkDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("working directory %s is not there", dir)
+	}
+	return nil
+}
+
 // free refuses a name that still runs: its label could not tell the two apart.
 func (l *Launcher) free(s drill.Spec) error {
-	m, err := l.members(s.Run, s.Name, nil)
+	m, err := l.recordOf(s.Run, s.Name).members(nil)
 	if err != nil {
 		return err
 	}
@@ -166,7 +179,8 @@ func (l *Launcher) Find(ctx context.Context, run string) ([]drill.Replica, error
 	}
 	var found []drill.Replica
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		m, err := l.members(run, name, nil)
+		rec := l.recordOf(run, name)
+		m, err := rec.members(nil)
 		if err != nil {
 			return nil, fmt.Errorf("looking for processes of run %s: %w", run, err)
 		}
@@ -174,7 +188,7 @@ func (l *Launcher) Find(ctx context.Context, run string) ([]drill.Replica, error
 			l.clear(run, name)
 			continue
 		}
-		found = append(found, newReplica(l, l.recordOf(run, name, m.live)))
+		found = append(found, newReplica(l, rec.with(m.live)))
 	}
 	return found, nil
 }

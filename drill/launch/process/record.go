@@ -73,14 +73,18 @@ func (l *Launcher) read(run, name string) (record, bool) {
 	return rec, true
 }
 
-// recordOf gives the record of a replica, or as much of one as labels tell.
-func (l *Launcher) recordOf(run, name string, live []proc) record {
+// recordOf gives the record of a replica; without one, its name alone.
+func (l *Launcher) recordOf(run, name string) record {
 	if rec, ok := l.read(run, name); ok {
 		return rec
 	}
-	rec := record{Run: run, Name: name}
+	return record{Run: run, Name: name}
+}
+
+// with adds what labels tell when there was no record.
+func (rec record) with(live []proc) record {
 	for _, p := range live {
-		if p.endpoint != "" {
+		if rec.Endpoint == "" {
 			rec.Endpoint = p.endpoint
 		}
 	}

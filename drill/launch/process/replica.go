@@ -75,7 +75,7 @@ const watchEvery = 250 * time.Millisecond
 // that process, or to nobody.
 func (r *Replica) poll() {
 	for {
-		m, err := r.launcher.members(r.rec.Run, r.rec.Name, nil)
+		m, err := r.rec.members(nil)
 		if err == nil && len(m.live)+len(m.unclear) == 0 {
 			r.end("ended; launched by another process, so its status is not known")
 			return
@@ -97,7 +97,7 @@ func (r *Replica) end(state string) {
 func (r *Replica) Stop(ctx context.Context) error {
 	r.stopping.Lock()
 	defer r.stopping.Unlock()
-	if err := r.launcher.stop(ctx, r.rec.Run, r.rec.Name); err != nil {
+	if err := r.launcher.stop(ctx, r.rec); err != nil {
 		return errext.WithStatus(fmt.Errorf("stopping %s: %w", r.rec.Name, err), errext.Unclean)
 	}
 	if r.own != nil {
@@ -123,6 +123,9 @@ func (r *Replica) ExitError() error {
 		_, port, _ := strings.Cut(strings.TrimPrefix(r.rec.Endpoint, "http://"), ":")
 		n, _ := strconv.Atoi(port)
 		return errext.WithHint(errors.Join(err, fmt.Errorf("port %s was taken after it had been found free", port)), errext.Hint(inUse(n)))
+	}
+	if state == "signal: killed" {
+		return errext.WithHint(err, "something else killed it, most often the system for want of memory: see the kernel's log, then "+r.rec.Log)
 	}
 	return errext.WithHint(err, "read "+r.rec.Log)
 }

@@ -44,22 +44,21 @@ type members struct{ live, unclear []proc }
 // its labels; or when it is in its session and the leader still lives, or writes
 // to the replica's log. known are processes that were seen to be the replica's
 // before, which stays true when their leader is gone.
-func (l *Launcher) members(run, name string, known map[key]bool) (members, error) {
+func (rec record) members(known map[key]bool) (members, error) {
 	all, err := processes()
 	if err != nil {
 		return members{}, fmt.Errorf("reading the process table: %w", err)
 	}
-	rec, ok := l.read(run, name)
-	leader := ok && rec.PID != 0 && alive(all, key{rec.PID, rec.Start})
+	leader := rec.PID != 0 && alive(all, key{rec.PID, rec.Start})
 	var m members
 	for _, p := range all {
 		if p.pid == os.Getpid() || p.zombie {
 			reap(p, rec)
 			continue
 		}
-		inSession := ok && rec.PID != 0 && p.session == rec.PID
+		inSession := rec.PID != 0 && p.session == rec.PID
 		switch {
-		case p.run == run && p.name == name, known[p.key()], inSession && (leader || writesTo(p.pid, rec.Log)):
+		case p.run == rec.Run && p.name == rec.Name, known[p.key()], inSession && (leader || writesTo(p.pid, rec.Log)):
 			m.live = append(m.live, p)
 		case inSession:
 			m.unclear = append(m.unclear, p)
@@ -87,12 +86,12 @@ func reap(p proc, rec record) {
 
 // stop signals a replica's processes until none is left, seen twice: a child
 // that was forked while the table was read is in the next reading.
-func (l *Launcher) stop(ctx context.Context, run, name string) error {
+func (l *Launcher) stop(ctx context.Context, rec record) error {
 	known, termed, empty := map[key]bool{}, 0, 0
 	begin := time.Now()
 	giveUp := begin.Add(l.killAfter() + killProof)
 	for {
-		m, err := l.members(run, name, known)
+		m, err := rec.members(known)
 		if err != nil {
 			return err
 		}

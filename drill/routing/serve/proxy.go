@@ -1,22 +1,17 @@
 package serve
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"drkit/drill/routing"
 )
 
 // attempts is how many workers a request is tried at.
 const attempts = 3
-
-var errStalled = errors.New("the worker sent nothing for too long")
 
 // proxy handles one path. prompt is nil where no policy needs to see one.
 func (r *Router) proxy(prompt promptOf) http.HandlerFunc {
@@ -116,48 +111,6 @@ func (r *Router) noWorker(w http.ResponseWriter, err, last error) {
 	}
 }
 
-// attempt is one request to one worker, cut off when the worker stalls.
-type attempt struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	stall  time.Duration
-}
-
-func newAttempt(ctx context.Context, stall time.Duration) *attempt {
-	ctx, cancel := context.WithCancelCause(ctx)
-	return &attempt{ctx, cancel, time.AfterFunc(stall, func() { cancel(errStalled) }), stall}
-}
-
-// alive notes that the worker sent something.
-func (a *attempt) alive() { a.timer.Reset(a.stall) }
-
-func (a *attempt) end() {
-	a.timer.Stop()
-	a.cancel(nil)
-}
-
-func (a *attempt) send(t http.RoundTripper, req *http.Request, base string, body []byte) (*http.Response, error) {
-	out, err := http.NewRequestWithContext(a.ctx, req.Method, base+req.URL.RequestURI(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	copyHeader(out.Header, req.Header)
-	out.Header.Del(HeaderResidency)
-	if out.Header.Get("Accept-Encoding") == "" {
-		out.Header.Set("Accept-Encoding", "identity") // else the transport asks for gzip and hides the length
-	}
-	resp, err := t.RoundTrip(out)
-	if err != nil {
-		if errors.Is(context.Cause(a.ctx), errStalled) {
-			return nil, errStalled
-		}
-		return nil, err
-	}
-	a.alive()
-	return resp, nil
-}
-
 // relay passes an answer on as it comes. One that breaks off breaks the client's
 // connection: http.ErrAbortHandler ends it without the final chunk.
 func (r *Router) relay(w http.ResponseWriter, a *attempt, resp *http.Response, from *worker, c call) {
@@ -175,7 +128,7 @@ func (r *Router) relay(w http.ResponseWriter, a *attempt, resp *http.Response, f
 	s := stream{events: resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")}
 	broken, gone := s.copy(w, resp.Body, a.alive)
 	switch {
-	case gone || a.ctx.Err() != nil && !errors.Is(context.Cause(a.ctx), errStalled):
+	case gone || a.abandoned():
 		o = left
 	case broken == nil && resp.StatusCode < http.StatusInternalServerError:
 		o = ok
@@ -183,71 +136,5 @@ func (r *Router) relay(w http.ResponseWriter, a *attempt, resp *http.Response, f
 	if broken != nil {
 		_ = http.NewResponseController(w).Flush() // what there is, with its headers, is the client's
 		panic(http.ErrAbortHandler)
-	}
-}
-
-// stream copies an answer and keeps its end in view.
-type stream struct {
-	events bool
-	tail   []byte
-}
-
-var errNoDone = errors.New("the stream ended without [DONE]")
-
-// copy gives why the worker's side broke off, or that the client has gone.
-func (s *stream) copy(w http.ResponseWriter, body io.Reader, alive func()) (broken error, gone bool) {
-	flush := http.NewResponseController(w).Flush
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := body.Read(buf)
-		if n > 0 {
-			alive()
-			s.see(buf[:n])
-			if _, werr := w.Write(buf[:n]); werr != nil {
-				return nil, true
-			}
-			if s.events && flush() != nil {
-				return nil, true
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return s.whole(), false
-		}
-		if err != nil {
-			return err, false
-		}
-	}
-}
-
-func (s *stream) see(b []byte) {
-	if s.events {
-		s.tail = append(s.tail, b...)
-		s.tail = s.tail[max(0, len(s.tail)-64):]
-	}
-}
-
-// whole judges a stream that ended cleanly: a worker's helper can end one that
-// the engine broke off, and the client must not take it for a whole answer.
-func (s *stream) whole() error {
-	if s.events && !bytes.HasSuffix(bytes.TrimRight(s.tail, "\r\n "), []byte("data: [DONE]")) {
-		return errNoDone
-	}
-	return nil
-}
-
-// hopByHop are the headers that belong to one connection (RFC 9110, 7.6.1).
-var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
-
-func copyHeader(to, from http.Header) {
-	for name, values := range from {
-		to[name] = append([]string(nil), values...)
-	}
-	for _, line := range from.Values("Connection") {
-		for name := range strings.SplitSeq(line, ",") {
-			to.Del(strings.TrimSpace(name))
-		}
-	}
-	for _, name := range hopByHop {
-		to.Del(name)
 	}
 }

@@ -1,0 +1,182 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"drkit/drill"
+	"drkit/internal/openai"
+)
+
+// counts are what one look at all counters showed. What is nil is not exported
+// or could not be read: not known, never 0.
+type counts struct {
+	to, from *float64               // requests that each engine has answered
+	router   map[string]drill.Count // by worker
+}
+
+func (m *move) look(ctx context.Context) counts {
+	c := counts{to: m.w.answered(ctx, m.to), from: m.w.answered(ctx, m.from)}
+	ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+	defer cancel()
+	if counted, err := m.w.router.Counters(ctx); err == nil {
+		c.router = counted
+	}
+	return c
+}
+
+// attribution is what the counters say of a move; nil means not known.
+type attribution struct {
+	listed           []string
+	idle             bool     // the engine that was left said when it had no request left
+	toEngine         *float64 // answered by the engine that took over since before the change
+	fromEngine       *float64 // answered by the engine that was left since it was drained
+	toRouter         *uint64  // likewise, by the router's own count
+	fromRouter       *uint64
+	regions          map[string]int // by response header
+	answered, failed int            // requests that began after the drain
+}
+
+func (m *move) attribute(ctx context.Context, before, drained counts) (attribution, error) {
+	a := attribution{regions: map[string]int{}}
+	for _, r := range m.w.traffic.Results(m.drained) {
+		if r.Region != "" {
+			a.regions[r.Region]++
+		}
+		if r.OK {
+			a.answered++
+		} else {
+			a.failed++
+		}
+	}
+	// The counters after the requests: they must hold at least these.
+	now := m.look(ctx)
+	a.toEngine, a.fromEngine = rise(before.to, now.to), rise(drained.from, now.from)
+	a.toRouter = delta(before.router, now.router, m.to.Endpoint())
+	a.fromRouter = delta(drained.router, now.router, m.from.Endpoint())
+	workers, err := m.w.router.Workers(ctx)
+	if err != nil {
+		return a, fmt.Errorf("listing the router's workers: %w", err)
+	}
+	a.listed = urls(workers)
+	return a, nil
+}
+
+// rise is how far an engine's counter rose; nil when it is not known, or fell
+// because the engine began anew.
+func rise(before, now *float64) *float64 {
+	if before == nil || now == nil || *now < *before {
+		return nil
+	}
+	return openai.Ptr(*now - *before)
+}
+
+// delta is how far a worker's count rose; nil when it is not known. A worker
+// without a series in a list that was read had not been asked yet.
+func delta(before, after map[string]drill.Count, url string) *uint64 {
+	now, ok := after[url]
+	if !ok || before == nil {
+		return nil
+	}
+	was, counted := before[url]
+	if counted && was.Epoch != now.Epoch || now.OK+now.Failed < was.OK+was.Failed {
+		return nil
+	}
+	return openai.Ptr(now.OK + now.Failed - was.OK - was.Failed)
+}
+
+// landed judges where the requests went. All that contradicts is red; without a
+// contradiction, one count that is not known leaves the gate unmeasured.
+func (m *move) landed(sc drill.Scope) error {
+	wrong, unknown := m.seen.wrong(m.to), m.seen.unknown(m.from, m.to)
+	g := drill.Gate{ID: m.id + "-attribution", Title: "requests land in " + m.to.region.Name, Expected: "only " + m.to.region.Name + " listed, its engine counts every answer, the other engine none",
+		Observed: m.seen.String(), Result: drill.Passed, Evidence: "the router's list and counters, the engines' vllm:request_success_total, the drill's own requests", Hint: "the router's log says where it sends; see the run's folder"}
+	switch {
+	case len(wrong) > 0:
+		g.Result, g.Observed = drill.Failed, strings.Join(wrong, "; ")
+	case len(unknown) > 0:
+		g.Result, g.Observed = drill.Unmeasured, strings.Join(unknown, "; ")
+	}
+	return gate(sc, g)
+}
+
+// wrong lists what contradicts that every request landed on to.
+func (a attribution) wrong(to *replica) []string {
+	var wrong []string
+	say := func(is bool, format string, args ...any) {
+		if is {
+			wrong = append(wrong, fmt.Sprintf(format, args...))
+		}
+	}
+	say(!slices.Equal(a.listed, []string{to.Endpoint()}), "the router lists %v", a.listed)
+	say(a.answered == 0, "no request was answered after the switch")
+	say(a.toEngine != nil && *a.toEngine < float64(a.answered), "the engine that took over counted %.0f of %d answers", value(a.toEngine), a.answered)
+	say(value(a.fromEngine) > 0, "the engine that was left still answered %.0f requests", value(a.fromEngine))
+	say(a.toRouter != nil && *a.toRouter == 0, "the router counted no request to the region that took over")
+	say(value(a.fromRouter) > 0, "the router still sent %d requests to the region that was left", value(a.fromRouter))
+	for name, n := range a.regions {
+		say(name != to.region.Name, "%d answers name region %s", n, name)
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
+// unknown lists what has to be known before the switch counts as proven.
+func (a attribution) unknown(from, to *replica) []string {
+	var unknown []string
+	if a.toEngine == nil {
+		unknown = append(unknown, to.name+" exports no count of its requests")
+	}
+	if a.fromEngine == nil {
+		unknown = append(unknown, from.name+" exports no count of its requests")
+	}
+	if !a.idle {
+		unknown = append(unknown, from.name+" does not say when it is idle (vllm:num_requests_running, vllm:num_requests_waiting)")
+	}
+	if a.toRouter == nil {
+		unknown = append(unknown, "the router's own count is not known")
+	}
+	return unknown
+}
+
+// value is 0 for what is not known: only for texts, and where 0 accuses nobody.
+func value[T float64 | uint64](v *T) T {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
+func (a attribution) String() string {
+	return fmt.Sprintf("%d answers, %d failed after the drain; engine counters +%s and +%s; router counters +%s and +%s",
+		a.answered, a.failed, known(a.toEngine), known(a.fromEngine), known(a.toRouter), known(a.fromRouter))
+}
+
+func known[T float64 | uint64](v *T) string {
+	if v == nil {
+		return "(not known)"
+	}
+	return fmt.Sprint(*v)
+}
+
+// metrics scrapes an engine, with a deadline.
+func (w *World) metrics(ctx context.Context, r *replica) (openai.Metrics, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+	defer cancel()
+	return w.client(r.Endpoint()).Metrics(ctx)
+}
+
+// answered is how many requests an engine says it has finished; nil when it does
+// not say.
+func (w *World) answered(ctx context.Context, r *replica) *float64 {
+	m, err := w.metrics(ctx, r)
+	if err != nil {
+		return nil
+	}
+	if n, known := m.Value("vllm:request_success_total", nil); known {
+		return &n
+	}
+	return nil
+}

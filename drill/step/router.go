@@ -1,0 +1,96 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"drkit/drill"
+	"drkit/internal/errext"
+)
+
+// rehearsalRouter is the router that the run started.
+type rehearsalRouter struct {
+	drill.Router
+	info           drill.RouterInfo
+	admin, metrics string
+	process        drill.Replica
+}
+
+// routerSpec launches the rehearsal router in front of a worker.
+func (w *World) routerSpec(run, worker string) drill.Spec {
+	return drill.Spec{
+		Run: run, Name: "rehearsal-router", Command: w.Router.Command, Dir: w.WorkDir, LogPath: filepath.Join(w.WorkDir, "rehearsal-router.log"),
+		Values: map[string]string{"worker": worker, "worker_region": w.Source.Name, "worker_residency": string(w.Source.Residency)},
+	}
+}
+
+func (t trafficStep) router(ctx context.Context, sc drill.Scope, source *replica) error {
+	spec := t.w.routerSpec(sc.RunID(), source.Endpoint())
+	u, err := t.w.UndoLaunch(sc.RunID(), spec.Name)
+	if err != nil {
+		return err
+	}
+	r := &rehearsalRouter{}
+	err = sc.Change(ctx, "rehearsal router", u, func(ctx context.Context) (err error) {
+		r.process, err = t.w.Launcher.Launch(ctx, spec)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("launching the rehearsal router: %w", err)
+	}
+	r.admin, r.metrics = r.process.Endpoint(), r.process.Endpoint()
+	if m, ok := r.process.(interface{ MetricsEndpoint() string }); ok && m.MetricsEndpoint() != "" {
+		r.metrics = m.MetricsEndpoint()
+	}
+	if r.Router, err = t.w.NewRouter(t.w.Router.Driver, r.admin, r.metrics); err != nil {
+		return err
+	}
+	if r.info, err = t.answering(ctx, r, source); err != nil {
+		hint := "its log is " + spec.LogPath
+		return errext.WithHint(errext.WithStatus(fmt.Errorf("the rehearsal router does not serve: %w", err), errext.Gate), hint)
+	}
+	t.w.router = r
+	return sc.Emit(drill.TypeComponent, drill.Component{Role: drill.RoleRouter, Name: "rehearsal router", Kind: r.info.Kind, Version: r.info.Version, Substitute: r.info.Reference})
+}
+
+// answering waits until the router is the kind that was named and lists the
+// source canary as its only worker, healthy.
+func (t trafficStep) answering(ctx context.Context, r *rehearsalRouter, source *replica) (info drill.RouterInfo, err error) {
+	var last error
+	err = wait(ctx, pollEvery, "the rehearsal router", func(ctx context.Context) (bool, error) {
+		select {
+		case <-r.process.Exited():
+			return false, fmt.Errorf("it ended: %s", r.process.ExitState())
+		default:
+		}
+		ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+		defer cancel()
+		if info, last = r.Probe(ctx); last != nil {
+			return false, nil
+		}
+		var workers []drill.Worker
+		if workers, last = r.Workers(ctx); last != nil {
+			return false, nil
+		}
+		if len(workers) != 1 || workers[0].URL != source.Endpoint() || workers[0].Health == drill.No {
+			last = fmt.Errorf("it lists %v, not the healthy source canary %s", urls(workers), source.Endpoint())
+			return false, nil
+		}
+		return true, nil
+	})
+	if err != nil && last != nil {
+		err = fmt.Errorf("%w (last answer: %w)", err, last)
+	}
+	return info, err
+}
+
+func urls(workers []drill.Worker) []string {
+	var all []string
+	for _, w := range workers {
+		all = append(all, w.URL)
+	}
+	slices.Sort(all)
+	return all
+}
