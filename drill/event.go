@@ -243,19 +243,18 @@ type Phase struct {
 
 // TrafficWindow counts the drill's own requests of one window by class.
 type TrafficWindow struct {
-	Class     string         `json:"class"`
-	From      time.Duration  `json:"from"` // nanoseconds on Mono's scale
-	To        time.Duration  `json:"to"`
-	Sent      int            `json:"sent"`
-	OK        int            `json:"ok"`
-	Failed    int            `json:"failed"`
-	Cut       int            `json:"cut"`       // streams that ended without finish reason and [DONE]
-	Duplicate int            `json:"duplicate"` // answers seen twice
-	TTFTP50   time.Duration  `json:"ttft_p50"`  // nanoseconds; 0: no answer in the window
-	TTFTP99   time.Duration  `json:"ttft_p99"`
-	CacheHit  *float64       `json:"cache_hit,omitempty"` // cached/prompt tokens as answers said; nil: not said
-	ByRegion  map[string]int `json:"by_region,omitempty"` // answers attributed to a region
-	Phase     string         `json:"phase"`               // baseline, cutover, steady, failback
+	Class    string         `json:"class"`
+	From     time.Duration  `json:"from"` // nanoseconds on Mono's scale
+	To       time.Duration  `json:"to"`
+	Sent     int            `json:"sent"`
+	OK       int            `json:"ok"`
+	Failed   int            `json:"failed"`
+	Cut      int            `json:"cut"`      // streams that ended without finish reason and [DONE]
+	TTFTP50  time.Duration  `json:"ttft_p50"` // nanoseconds; 0: no answer in the window
+	TTFTP99  time.Duration  `json:"ttft_p99"`
+	CacheHit *float64       `json:"cache_hit,omitempty"` // cached/prompt tokens as answers said; nil: not said
+	ByRegion map[string]int `json:"by_region,omitempty"` // answers attributed to a region
+	Phase    string         `json:"phase"`               // baseline, cutover, steady, failback
 }
 
 // Note is a sentence for the report: a thing that the run does not claim.

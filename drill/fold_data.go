@@ -167,7 +167,7 @@ func checkTraffic(_ *Run, _ Event, w TrafficWindow) error {
 	if w.From < 0 || w.To < w.From {
 		return fmt.Errorf("the window ends (%v) before it begins (%v)", w.To, w.From)
 	}
-	if slices.Min([]int{w.Sent, w.OK, w.Failed, w.Cut, w.Duplicate}) < 0 {
+	if slices.Min([]int{w.Sent, w.OK, w.Failed, w.Cut}) < 0 {
 		return errors.New("a count is negative")
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"drkit/manifest/model"
+	"drkit/manifest/probes"
 )
 
 // annotate gives the captured content to the readers.
@@ -26,8 +27,9 @@ func annotate(c *collector, in Input) Annotations {
 	}
 	engines, engineProblems := c.engines(in)
 	deployed, deployProblems := c.deployed(in)
-	a.Engine = append(engines, deployed...)
-	a.Problems = slices.Concat(a.Problems, engineProblems, deployProblems)
+	recorded, probeProblems := c.probes()
+	a.Engine, a.Probes = append(engines, deployed...), recorded
+	a.Problems = slices.Concat(a.Problems, engineProblems, deployProblems, probeProblems)
 	a.sort()
 	return a
 }
@@ -39,10 +41,14 @@ func (a *Annotations) sort() {
 	slices.SortFunc(a.Engine, func(x, y EngineFacts) int {
 		return cmp.Or(cmp.Compare(x.Region, y.Region), cmp.Compare(x.Source, y.Source))
 	})
+	slices.SortFunc(a.Probes, func(x, y ProbeFacts) int {
+		return cmp.Or(cmp.Compare(x.Region, y.Region), cmp.Compare(x.Path, y.Path))
+	})
 	slices.SortFunc(a.Problems, func(x, y Problem) int {
 		return cmp.Or(cmp.Compare(x.Part, y.Part), cmp.Compare(x.Region, y.Region), cmp.Compare(x.Path, y.Path),
-			cmp.Compare(x.Line, y.Line), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.What, y.What))
+			cmp.Compare(x.Line, y.Line), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.What, y.What), cmp.Compare(x.Seen, y.Seen))
 	})
+	a.Problems = slices.Compact(a.Problems) // two regions may share a file
 }
 
 // modelFiles lists what was captured of one folder, sorted by path.
@@ -63,4 +69,21 @@ func fromModel(tree string, problems []model.Problem) []Problem {
 		out = append(out, Problem{Part: Model, Path: tree + "/" + p.Path, Kind: p.Kind, Line: p.Line, What: p.What})
 	}
 	return out
+}
+
+// probes reads what recorded probes are bound to.
+func (c *collector) probes() (all []ProbeFacts, problems []Problem) {
+	for _, it := range c.items {
+		if it.Role != Probes {
+			continue
+		}
+		set, err := probes.Decode(it.capture.Bytes())
+		if err != nil {
+			problems = append(problems, it.problem(0, KindProbes, err.Error(), ""))
+			continue
+		}
+		all = append(all, ProbeFacts{Path: it.Path, Region: it.Region, Subject: set.Subject, Hardware: set.HardwareClass,
+			Residency: set.Residency, Count: len(set.Probes)})
+	}
+	return all, problems
 }

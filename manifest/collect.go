@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"drkit/internal/errext"
@@ -43,6 +44,11 @@ func collect(ctx context.Context, in Input) (*collector, error) {
 	if err := c.tree(ctx, "base", in.Model); err != nil {
 		return nil, err
 	}
+	for _, t := range slices.Concat(in.Adapters, in.Drafts) {
+		if CheckPath(t.Name) != nil || strings.Contains(t.Name, "/") {
+			return nil, errext.WithStatus(fmt.Errorf("%q is no name for an adapter or a draft: it becomes a folder", t.Name), errext.Usage)
+		}
+	}
 	for _, a := range in.Adapters {
 		if err := c.tree(ctx, "adapters/"+a.Name, a); err != nil {
 			return nil, err
@@ -79,7 +85,7 @@ func (c *collector) tree(ctx context.Context, name string, t Tree) error {
 			c.link(name, strings.TrimPrefix(link.Key, t.Prefix), link)
 			found = true
 		case err != nil:
-			return fmt.Errorf("listing model/%s: %w", name, err)
+			return errext.WithHint(fmt.Errorf("listing model/%s: %w", name, err), "check the path in drkit.yaml, and that it can be read")
 		default:
 			added, err := c.treeFile(name, t, o)
 			if err != nil {

@@ -11,25 +11,20 @@ import (
 )
 
 // engines predicts what the engine makes of its configuration: once for every
-// region that has engine files of its own, else once for all.
+// region that has engine files of its own, and once for those that have none.
 func (c *collector) engines(in Input) ([]EngineFacts, []Problem) {
 	regions := map[string]bool{}
-	found := in.Engine.Kind != "" || len(in.Engine.Args) > 0
 	for _, f := range in.EngineFiles {
-		found = true
-		if f.Region != "" {
+		if f.Role != Probes {
 			regions[f.Region] = true
 		}
 	}
-	if !found {
-		return nil, nil
-	}
-	if len(regions) == 0 {
+	if len(regions) == 0 && (in.Engine.Kind != "" || len(in.Engine.Args) > 0) {
 		regions[""] = true
 	}
 	var all []EngineFacts
 	var problems []Problem
-	for region := range regions {
+	for _, region := range slices.Sorted(maps.Keys(regions)) {
 		f, p := c.engine(region, in.Engine)
 		all, problems = append(all, f), append(problems, p...)
 	}
@@ -86,14 +81,21 @@ func (f *EngineFacts) judge(cmd engine.Command) []engine.Problem {
 }
 
 // command is the command line that drkit.yaml gives: its configuration files,
-// unless its flags name one, and its flags.
+// unless its flags name one, and its flags. A region's own configuration takes
+// the place of the one for all regions.
 func command(files map[string]*item, e EngineInput) engine.Command {
 	cmd := engine.Command{Argv: []string{"serve"}, Version: e.Version, Files: map[string][]byte{}, Path: EngineOptionsPath}
 	given := slices.ContainsFunc(e.Args, func(a string) bool { return a == "--config" || strings.HasPrefix(a, "--config=") })
+	var shared, own []string
 	for _, p := range slices.Sorted(maps.Keys(files)) {
-		cmd.Files[p] = files[p].capture.Bytes()
-		if files[p].Role == EngineConfig && isYAML(p) && !given {
-			cmd.Argv = append(cmd.Argv, "--config", p)
+		it := files[p]
+		cmd.Files[p] = it.capture.Bytes()
+		switch {
+		case it.Role != EngineConfig || !isYAML(p) || given:
+		case it.Region != "":
+			own = append(own, "--config", p)
+		default:
+			shared = append(shared, "--config", p)
 		}
 	}
 	for _, a := range e.Args {
@@ -101,7 +103,10 @@ func command(files map[string]*item, e EngineInput) engine.Command {
 			cmd.Files[a] = it.capture.Bytes()
 		}
 	}
-	cmd.Argv = append(cmd.Argv, e.Args...)
+	if len(own) > 0 {
+		shared = own
+	}
+	cmd.Argv = slices.Concat(cmd.Argv, shared, e.Args)
 	return cmd
 }
 

@@ -104,6 +104,7 @@ type Annotations struct {
 	Adapters []model.Adapter `json:"adapters,omitempty"`
 	Drafts   []DraftFacts    `json:"drafts,omitempty"`
 	Engine   []EngineFacts   `json:"engine,omitempty"` // one a region that has its own files, else one
+	Probes   []ProbeFacts    `json:"probes,omitempty"`
 	Problems []Problem       `json:"problems,omitempty"`
 	Regions  []RegionSummary `json:"regions,omitempty"`
 }
@@ -113,6 +114,19 @@ type DraftFacts struct {
 	Name  string       `json:"name"`
 	Facts *model.Facts `json:"facts"`
 }
+
+// ProbeFacts is what a file of recorded probes is bound to.
+type ProbeFacts struct {
+	Path      string        `json:"path"`
+	Region    string        `json:"region,omitempty"`
+	Subject   digest.Digest `json:"subject"` // compare with SubjectOf
+	Hardware  string        `json:"hardware_class,omitempty"`
+	Residency string        `json:"residency,omitempty"`
+	Count     int           `json:"count"`
+}
+
+// KindProbes is the kind of problem of recorded probes that cannot be read.
+const KindProbes = "probes-invalid"
 
 // EngineFacts is what the engine will make of its configuration in a region.
 type EngineFacts struct {

@@ -104,7 +104,7 @@ func folder(t *testing.T, dir string) map[string]string {
 
 func input(t *testing.T) manifest.Input {
 	t.Helper()
-	deploy := &memory{files: map[string]string{"k8s/eu.yaml": "image: a/b:1\n", "Dockerfile": "FROM scratch\n"}}
+	deploy := &memory{files: map[string]string{"k8s/eu.yaml": "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: a, image: \"a/b:1\"}]}\n", "Dockerfile": "FROM scratch\n"}}
 	return manifest.Input{
 		Service: "support-chat",
 		Model:   manifest.Tree{Source: &memory{files: tiny(t)}},
@@ -177,6 +177,9 @@ func TestBuildListsEveryFileWithDigestsAndRole(t *testing.T) {
 	}
 	if len(m.Annotations.Problems) != 0 {
 		t.Errorf("problems in a whole model: %v", m.Annotations.Problems)
+	}
+	if i := m.Contents.Images; len(i) != 2 || i[1].Reference != "a/b:1" || i[1].Region != "eu-west-1" || !slices.Equal(i[1].Files, []string{"k8s/eu.yaml:3"}) || i[0].Digest.Hex != strings.Repeat("ab", 32) {
+		t.Errorf("images: %+v", i)
 	}
 	facts := m.Annotations.Model
 	if facts.Template.Source != "chat_template.jinja" || facts.Tokenizer.File != "tokenizer.json" || facts.Config.Layers != 2 || len(facts.Weights.Shards) != 2 {

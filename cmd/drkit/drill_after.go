@@ -30,7 +30,6 @@ type afterOptions struct {
 func (o *afterOptions) addFlags(c *cobra.Command) {
 	o.serviceOption.addFlags(c)
 	o.outputOption.addFlags(c)
-	o.progressOption.addFlags(c)
 	c.Flags().StringVar(&o.Dir, "run-dir", "", "folder of the runs (default: run.dir of drkit.yaml)")
 }
 
@@ -139,6 +138,7 @@ journal that contradicts itself is refused (status 6).`,
 		},
 	}
 	o.addFlags(c)
+	o.progressOption.addFlags(c)
 	c.Flags().Float64Var(&o.Speed, "speed", 0, "play it on the screen, so many times faster than it was; 0 prints the report alone")
 	return c
 }

@@ -81,23 +81,51 @@ func runManifestBuild(ctx context.Context, s *streams, o buildOptions) error {
 
 // writeFile replaces a file whole or not at all.
 func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return errext.WithHint(fmt.Errorf("writing %s: it is a folder", path), "name a file in it")
+	case err == nil && !info.Mode().IsRegular(): // /dev/stdout, a pipe: never replaced by a file
+		err = writeInto(path, data)
+	default:
+		err = replaceFile(path, data)
+	}
+	if err == nil {
+		return nil
+	}
+	hint := "see that " + filepath.Dir(path) + " may be written to and has room"
+	if errors.Is(err, fs.ErrNotExist) {
+		hint = "make the folder " + filepath.Dir(path) + " first"
+	}
+	return errext.WithHint(fmt.Errorf("writing %s: %w", path, err), hint)
+}
+
+func writeInto(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = errext.WithHint(err, "make the folder "+filepath.Dir(path)+" first")
-		}
-		return fmt.Errorf("writing %s: %w", path, err)
+		return err
 	}
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
+	return errors.Join(err, f.Close())
+}
+
+// replaceFile writes beside path and takes its place whole.
+func replaceFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o644)); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		os.Remove(f.Name())
-		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	return nil
+	return err
 }
 
 func totalSize(m *manifest.Manifest) (n int64) {

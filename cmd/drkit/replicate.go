@@ -101,6 +101,9 @@ func runReplicate(ctx context.Context, s *streams, o replicateOptions) error {
 		Manifest: c.manifest, Regions: regions, Verify: vopts, Progress: meter.progress(),
 		Content: func(f manifest.File) (store.Body, error) { return lazy.body(ctx, f) },
 	})
+	if err != nil && errext.Hint(err) == "" {
+		err = errext.WithHint(err, "what was copied stays, and the same command goes on from there")
+	}
 	if o.json() {
 		if werr := writeJSON(s, replicated{"drkit.replicate/1.0", int(errext.StatusOf(err)), c.how, plan, &res}); werr != nil {
 			return errors.Join(err, werr)

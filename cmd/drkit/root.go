@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +41,7 @@ func run(ctx context.Context, args []string, s *streams) errext.Status {
 	err := root.ExecuteContext(ctx)
 	status := statusOf(ctx, s, err)
 	if ferr := s.flush(); ferr != nil && status == errext.Holds {
-		printError(s, fmt.Errorf("writing the result: %w", ferr))
+		printError(s, ferr)
 		return errext.Failed
 	}
 	return status
@@ -67,7 +66,7 @@ func newRoot(s *streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "drkit",
 		Short:         "Prove that another region can take over your LLM service",
-		Long:          "drkit answers one question for a team that serves its own LLMs: if this region is gone,\ncan the other one take over, with the same answers, inside the time that was promised?\n\nStart with `drkit demo`." + "\n" + exitStatuses,
+		Long:          "drkit answers one question for a team that serves its own LLMs: if this region is gone,\ncan the other one take over, with the same answers, inside the time that was promised?\n\nStart with `drkit demo`.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -81,7 +80,7 @@ func newRoot(s *streams) *cobra.Command {
 		newManifest(s), newVerify(s, runVerify), newReplicate(s, runReplicate), newRestore(s, runRestore),
 		newProbe(s), newDrill(s), newRoute(s), newPlaybook(s), newRules(s), newDemo(s, runDemo), newEngine(s), newVersion(s),
 	)
-	for _, c := range commandTree(root) {
+	for _, c := range append(commandTree(root), root) {
 		finish(c)
 	}
 	return root

@@ -29,13 +29,24 @@ func osStreams() *streams {
 	r := redact.FromEnviron(os.Environ())
 	return &streams{
 		In:       os.Stdin,
-		Out:      r.Writer(os.Stdout),
+		Out:      r.Writer(results{os.Stdout}),
 		Err:      r.Writer(os.Stderr),
 		Redactor: r,
 		Getenv:   os.Getenv,
 		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 		RawOut:   os.Stdout,
 	}
+}
+
+// results is stdout; an error of it says what was lost.
+type results struct{ io.Writer }
+
+func (w results) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil {
+		err = errext.WithHint(fmt.Errorf("writing the result: %w", err), "see that standard output takes it: is the disk full, has its reader ended?")
+	}
+	return n, err
 }
 
 // flush writes what the redactor held back. A full disk behind stdout must not

@@ -86,7 +86,7 @@ func runVerify(ctx context.Context, s *streams, o verifyOptions) error {
 func (o verifyOptions) options() (verify.Options, error) {
 	level, err := verify.ParseLevel(o.Level)
 	if err != nil {
-		return verify.Options{}, err
+		return verify.Options{}, usage(err, "see `drkit verify --help` for what each level shows")
 	}
 	require, err := store.ParseEvidence(o.Require)
 	if err != nil {

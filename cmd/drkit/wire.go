@@ -152,6 +152,9 @@ func (o *releaseOption) choose(ctx context.Context, svc *service.Service, p prog
 	}
 	if o.Manifest != "" {
 		m, err := readManifest(o.Manifest)
+		if err == nil && m.Service != svc.Metadata.Name {
+			err = usage(fmt.Errorf("%s is a manifest of service %s, %s describes %s", o.Manifest, m.Service, svc.File, svc.Metadata.Name), "name the manifest and the drkit.yaml (-f) of one service")
+		}
 		return chosen{manifest: m, how: "from " + o.Manifest}, err
 	}
 	source, err := openCopy(svc.Source())
@@ -173,12 +176,21 @@ func (o *releaseOption) choose(ctx context.Context, svc *service.Service, p prog
 	return chosen{manifest: m, files: files, how: "built in memory from " + svc.File}, err
 }
 
+// readManifest reads a manifest file that was named on the command line.
 func readManifest(path string) (*manifest.Manifest, error) {
+	rebuild := "write one with drkit manifest build -o " + path
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, errext.WithHint(fmt.Errorf("reading the manifest: %w", err), "write one with drkit manifest build -o "+path)
+		return nil, errext.WithHint(fmt.Errorf("reading the manifest: %w", err), rebuild)
 	}
-	return manifest.Decode(data)
+	m, err := manifest.Decode(data)
+	if err == nil {
+		return m, nil
+	}
+	if hint := errext.Hint(err); hint != "" {
+		rebuild = hint
+	}
+	return nil, usage(fmt.Errorf("%s: %w", path, err), rebuild)
 }
 
 // buildRelease reads all sources of a service.

@@ -135,19 +135,18 @@ func changes(r *drill.Run) []Change {
 
 // Traffic sums the windows of one class in one phase of the run.
 type Traffic struct {
-	Class     string         `json:"class"`
-	Phase     string         `json:"phase"`
-	Windows   int            `json:"windows"`
-	Sent      int            `json:"sent"`
-	OK        int            `json:"ok"`
-	Failed    int            `json:"failed"`
-	Cut       int            `json:"cut"`
-	Duplicate int            `json:"duplicate"`
-	TTFTP50   *float64       `json:"ttft_p50_seconds"` // of the worst window; null: no answer
-	TTFTP99   *float64       `json:"ttft_p99_seconds"`
-	CacheMin  *float64       `json:"cache_hit_min"` // share of prompt tokens, lowest and highest window; null: not said
-	CacheMax  *float64       `json:"cache_hit_max"`
-	ByRegion  map[string]int `json:"by_region"`
+	Class    string         `json:"class"`
+	Phase    string         `json:"phase"`
+	Windows  int            `json:"windows"`
+	Sent     int            `json:"sent"`
+	OK       int            `json:"ok"`
+	Failed   int            `json:"failed"`
+	Cut      int            `json:"cut"`
+	TTFTP50  *float64       `json:"ttft_p50_seconds"` // of the worst window; null: no answer
+	TTFTP99  *float64       `json:"ttft_p99_seconds"`
+	CacheMin *float64       `json:"cache_hit_min"` // share of prompt tokens, lowest and highest window; null: not said
+	CacheMax *float64       `json:"cache_hit_max"`
+	ByRegion map[string]int `json:"by_region"`
 }
 
 func traffic(r *drill.Run) []Traffic {
@@ -164,7 +163,7 @@ func traffic(r *drill.Run) []Traffic {
 
 func (t *Traffic) add(w drill.TrafficWindow) {
 	t.Windows++
-	t.Sent, t.OK, t.Failed, t.Cut, t.Duplicate = t.Sent+w.Sent, t.OK+w.OK, t.Failed+w.Failed, t.Cut+w.Cut, t.Duplicate+w.Duplicate
+	t.Sent, t.OK, t.Failed, t.Cut = t.Sent+w.Sent, t.OK+w.OK, t.Failed+w.Failed, t.Cut+w.Cut
 	t.TTFTP50, t.TTFTP99 = worse(t.TTFTP50, w.TTFTP50), worse(t.TTFTP99, w.TTFTP99)
 	for region, n := range w.ByRegion {
 		t.ByRegion[region] += n

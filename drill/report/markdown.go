@@ -259,14 +259,14 @@ func (d *doc) traffic() {
 	}
 	d.title("Traffic")
 	d.line("The drill's own requests. Cut: the stream ended without a finish reason and `[DONE]`. TTFT and cache hits are those of the worst window.\n")
-	d.header("Class", "Phase", "Windows", "Sent", "OK", "Failed", "Cut", "Duplicate", "TTFT p50", "TTFT p99", "Cache hits", "Answered by")
+	d.header("Class", "Phase", "Windows", "Sent", "OK", "Failed", "Cut", "TTFT p50", "TTFT p99", "Cache hits", "Answered by")
 	for _, t := range d.res.Traffic {
 		var by []string
 		for _, region := range slices.Sorted(maps.Keys(t.ByRegion)) {
 			by = append(by, fmt.Sprintf("%s %d", region, t.ByRegion[region]))
 		}
 		n := strconv.Itoa
-		d.row(t.Class, t.Phase, n(t.Windows), n(t.Sent), n(t.OK), n(t.Failed), n(t.Cut), n(t.Duplicate), span(t.TTFTP50), span(t.TTFTP99), percent(t.CacheMin), strings.Join(by, ", "))
+		d.row(t.Class, t.Phase, n(t.Windows), n(t.Sent), n(t.OK), n(t.Failed), n(t.Cut), span(t.TTFTP50), span(t.TTFTP99), percent(t.CacheMin), strings.Join(by, ", "))
 	}
 }
 

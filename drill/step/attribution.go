@@ -19,7 +19,7 @@ type counts struct {
 
 func (m *move) look(ctx context.Context) counts {
 	c := counts{to: m.w.answered(ctx, m.to), from: m.w.answered(ctx, m.from)}
-	ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+	ctx, cancel := question(ctx)
 	defer cancel()
 	if counted, err := m.w.router.Counters(ctx); err == nil {
 		c.router = counted
@@ -30,7 +30,7 @@ func (m *move) look(ctx context.Context) counts {
 // attribution is what the counters say of a move; nil means not known.
 type attribution struct {
 	listed           []string
-	idle             bool     // the engine that was left said when it had no request left
+	drain            drainage // of the engine that was left
 	toEngine         *float64 // answered by the engine that took over since before the change
 	fromEngine       *float64 // answered by the engine that was left since it was drained
 	toRouter         *uint64  // likewise, by the router's own count
@@ -90,7 +90,7 @@ func delta(before, after map[string]drill.Count, url string) *uint64 {
 // landed judges where the requests went. All that contradicts is red; without a
 // contradiction, one count that is not known leaves the gate unmeasured.
 func (m *move) landed(sc drill.Scope) error {
-	wrong, unknown := m.seen.wrong(m.to), m.seen.unknown(m.from, m.to)
+	wrong, unknown := m.seen.wrong(m.from, m.to), m.seen.unknown(m.from, m.to)
 	g := drill.Gate{ID: m.id + "-attribution", Title: "requests land in " + m.to.region.Name, Expected: "only " + m.to.region.Name + " listed, its engine counts every answer, the other engine none",
 		Observed: m.seen.String(), Result: drill.Passed, Evidence: "the router's list and counters, the engines' vllm:request_success_total, the drill's own requests", Hint: "the router's log says where it sends; see the run's folder"}
 	switch {
@@ -103,7 +103,7 @@ func (m *move) landed(sc drill.Scope) error {
 }
 
 // wrong lists what contradicts that every request landed on to.
-func (a attribution) wrong(to *replica) []string {
+func (a attribution) wrong(from, to *replica) []string {
 	var wrong []string
 	say := func(is bool, format string, args ...any) {
 		if is {
@@ -111,6 +111,7 @@ func (a attribution) wrong(to *replica) []string {
 		}
 	}
 	say(!slices.Equal(a.listed, []string{to.Endpoint()}), "the router lists %v", a.listed)
+	say(a.drain == busy, "%s still had requests when all that began before the change must have ended", from.name)
 	say(a.answered == 0, "no request was answered after the switch")
 	say(a.toEngine != nil && *a.toEngine < float64(a.answered), "the engine that took over counted %.0f of %d answers", value(a.toEngine), a.answered)
 	say(value(a.fromEngine) > 0, "the engine that was left still answered %.0f requests", value(a.fromEngine))
@@ -132,7 +133,7 @@ func (a attribution) unknown(from, to *replica) []string {
 	if a.fromEngine == nil {
 		unknown = append(unknown, from.name+" exports no count of its requests")
 	}
-	if !a.idle {
+	if a.drain == mute {
 		unknown = append(unknown, from.name+" does not say when it is idle (vllm:num_requests_running, vllm:num_requests_waiting)")
 	}
 	if a.toRouter == nil {
@@ -163,7 +164,7 @@ func known[T float64 | uint64](v *T) string {
 
 // metrics scrapes an engine, with a deadline.
 func (w *World) metrics(ctx context.Context, r *replica) (openai.Metrics, error) {
-	ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+	ctx, cancel := question(ctx)
 	defer cancel()
 	return w.client(r.Endpoint()).Metrics(ctx)
 }

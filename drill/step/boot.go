@@ -38,11 +38,6 @@ func (r *replica) ended() (how string, ended bool) {
 	}
 }
 
-const (
-	pollEvery    = 250 * time.Millisecond
-	pollDeadline = 5 * time.Second // of one question: a hung engine accepts connections
-)
-
 func (b boot) Check(_ context.Context, s playbooks.Step) []error {
 	if _, err := b.w.regionOf(s); err != nil {
 		return []error{err}
@@ -161,13 +156,16 @@ func (b boot) ready(ctx context.Context, r *replica) error {
 		if how, ended := r.ended(); ended {
 			return false, fmt.Errorf("%w: %s", errExited, how)
 		}
-		ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+		asked, cancel := question(ctx)
 		defer cancel()
-		if last = c.Health(ctx); last != nil {
-			return false, nil
+		err := c.Health(asked)
+		if err == nil {
+			err = b.models(asked, r)
 		}
-		last = b.models(ctx, r)
-		return last == nil, nil
+		if ctx.Err() == nil { // else the step's own end cut the question off
+			last = err
+		}
+		return err == nil, nil
 	})
 	if err != nil && !errors.Is(err, errExited) {
 		return fmt.Errorf("%w (last answer: %v)", err, last)
@@ -198,7 +196,7 @@ func (b boot) expected() []string { return append([]string{b.w.Served}, adapters
 // component says which engine answered: drkit's stand-in proves nothing of vLLM.
 // An engine that does not tell its version has none here.
 func (b boot) component(ctx context.Context, r *replica, sc drill.Scope) error {
-	ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+	ctx, cancel := question(ctx)
 	defer cancel()
 	c := b.w.client(r.Endpoint())
 	version, err := c.Version(ctx)

@@ -91,7 +91,7 @@ func (w *World) decisions(ctx context.Context) decisions {
 	if !ok {
 		return decisions{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+	ctx, cancel := question(ctx)
 	defer cancel()
 	hits, misses, blind, err := p.CacheDecisions(ctx)
 	return decisions{hits, misses, blind, err == nil}

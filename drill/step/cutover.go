@@ -64,7 +64,7 @@ func (m *move) do(ctx context.Context, sc drill.Scope) error {
 		return err
 	}
 	m.acknowledged = time.Now()
-	idle, err := m.drain(ctx)
+	drain, err := m.empty(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (m *move) do(ctx context.Context, sc drill.Scope) error {
 	if m.seen, err = m.attribute(ctx, before, drained); err != nil {
 		return err
 	}
-	m.seen.idle = idle
+	m.seen.drain = drain
 	return errors.Join(m.instant(sc), m.judge(sc))
 }
 
@@ -97,40 +97,52 @@ func (m *move) change(ctx context.Context, sc drill.Scope) error {
 	return nil
 }
 
+// drainage is how the engine that was left came to rest.
+type drainage string
+
+const (
+	idle drainage = "idle"
+	mute drainage = "mute" // it does not say how many requests it has
+	busy drainage = "busy" // longer than a request may last: new ones came
+)
+
 const (
 	// quietPolls is how often in a row an engine must say that it is idle: a
 	// request that the router placed just before the change may still be on its way.
 	quietPolls = 2
-	// mute is how long an engine may say nothing of its open requests until it is
-	// not known when it is idle.
-	mute = 10 * time.Second
+	// mutePatience is how long an engine may say nothing of its open requests.
+	mutePatience = 10 * time.Second
 )
 
-// drain waits until the engine that was removed has no request left: a router's
-// removal does not end the streams that are in flight. idle is false when the
-// engine does not say.
-func (m *move) drain(ctx context.Context) (idle bool, err error) {
+// empty waits until the engine that was removed has no request left: a router's
+// removal does not end the streams that are in flight. What is open there for
+// longer than a request's own time-out came after the change.
+func (m *move) empty(ctx context.Context) (end drainage, err error) {
 	told, quiet := time.Now(), 0
 	err = wait(ctx, pollEvery, m.from.name+" to finish its requests", func(ctx context.Context) (bool, error) {
 		if _, ended := m.from.ended(); ended {
-			idle = true
+			end = idle
 			return true, nil
 		}
 		open, known := m.w.open(ctx, m.from)
-		switch {
-		case !known:
-			quiet = 0
-			return time.Since(told) >= mute, nil
-		case open > 0:
-			told, quiet = time.Now(), 0
-		default:
+		if known {
 			told, quiet = time.Now(), quiet+1
 		}
-		idle = quiet >= quietPolls
-		return idle, nil
+		if !known || open > 0 {
+			quiet = 0
+		}
+		switch {
+		case quiet >= quietPolls:
+			end = idle
+		case time.Since(told) >= mutePatience:
+			end = mute
+		case time.Since(m.acknowledged) >= m.w.traffic.timeout+pollDeadline:
+			end = busy
+		}
+		return end != "", nil
 	})
 	m.drained = time.Now()
-	return idle, err
+	return end, err
 }
 
 // open is how many requests an engine computes or holds back; false when it does

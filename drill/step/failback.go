@@ -33,7 +33,7 @@ func (f failback) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) erro
 
 // serves asks what a boot waits for, once: the source has served all the time.
 func (f failback) serves(ctx context.Context, source *replica) error {
-	ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+	ctx, cancel := question(ctx)
 	defer cancel()
 	if err := f.w.client(source.Endpoint()).Health(ctx); err != nil {
 		return err

@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -58,30 +59,36 @@ func (t trafficStep) router(ctx context.Context, sc drill.Scope, source *replica
 // answering waits until the router is the kind that was named and lists the
 // source canary as its only worker, healthy.
 func (t trafficStep) answering(ctx context.Context, r *rehearsalRouter, source *replica) (info drill.RouterInfo, err error) {
-	var last error
+	last := errors.New("not asked yet")
 	err = wait(ctx, pollEvery, "the rehearsal router", func(ctx context.Context) (bool, error) {
 		select {
 		case <-r.process.Exited():
 			return false, fmt.Errorf("it ended: %s", r.process.ExitState())
 		default:
 		}
-		ctx, cancel := context.WithTimeout(ctx, pollDeadline)
+		asked, cancel := question(ctx)
 		defer cancel()
-		if info, last = r.Probe(ctx); last != nil {
-			return false, nil
+		var err error
+		info, err = r.inFrontOf(asked, source)
+		if ctx.Err() == nil { // else the step's own end cut the question off
+			last = err
 		}
-		var workers []drill.Worker
-		if workers, last = r.Workers(ctx); last != nil {
-			return false, nil
-		}
-		if len(workers) != 1 || workers[0].URL != source.Endpoint() || workers[0].Health == drill.No {
-			last = fmt.Errorf("it lists %v, not the healthy source canary %s", urls(workers), source.Endpoint())
-			return false, nil
-		}
-		return true, nil
+		return err == nil, nil
 	})
-	if err != nil && last != nil {
+	if err != nil {
 		err = fmt.Errorf("%w (last answer: %w)", err, last)
+	}
+	return info, err
+}
+
+func (r *rehearsalRouter) inFrontOf(ctx context.Context, source *replica) (drill.RouterInfo, error) {
+	info, err := r.Probe(ctx)
+	if err != nil {
+		return info, err
+	}
+	workers, err := r.Workers(ctx)
+	if err == nil && (len(workers) != 1 || workers[0].URL != source.Endpoint() || workers[0].Health == drill.No) {
+		err = fmt.Errorf("it lists %v, not the healthy source canary %s alone", urls(workers), source.Endpoint())
 	}
 	return info, err
 }

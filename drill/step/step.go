@@ -177,6 +177,18 @@ func wait(ctx context.Context, every time.Duration, what string, done func(conte
 	}
 }
 
+const (
+	pollEvery    = 250 * time.Millisecond
+	pollDeadline = 5 * time.Second // of one question: a hung engine accepts connections
+)
+
+var errNoAnswer = fmt.Errorf("no answer within %v", pollDeadline)
+
+// question bounds one question to an engine or a router.
+func question(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, pollDeadline, errNoAnswer)
+}
+
 // interrupted says that a person or a failed journal ended the run: what was
 // under way is then neither red nor late. A step that ran out of its own time is
 // no interruption.

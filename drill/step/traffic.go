@@ -30,12 +30,13 @@ type trafficOptions struct {
 // running is the traffic of a run.
 type running struct {
 	*traffic.Generator
-	rate   float64
-	stop   context.CancelFunc
-	done   chan struct{}
-	mu     sync.Mutex
-	closed []traffic.Window
-	err    error // of the journal
+	rate    float64
+	timeout time.Duration // of one request
+	stop    context.CancelFunc
+	done    chan struct{}
+	mu      sync.Mutex
+	closed  []traffic.Window
+	err     error // of the journal
 }
 
 func (t trafficStep) options(s playbooks.Step) (trafficOptions, error) {
@@ -107,6 +108,9 @@ func (t trafficStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) e
 	if source == nil {
 		return missing("traffic", "boot (region source)")
 	}
+	if err := t.w.Close(); err != nil { // the traffic of an attempt that failed
+		return err
+	}
 	if err := t.leftOut(sc); err != nil {
 		return err
 	}
@@ -120,7 +124,7 @@ func (t trafficStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) e
 }
 
 func (t trafficStep) start(ctx context.Context, o trafficOptions, sc drill.Scope, source *replica) error {
-	run := &running{rate: o.Rate, done: make(chan struct{})}
+	run := &running{rate: o.Rate, timeout: o.Timeout, done: make(chan struct{})}
 	engine := t.w.client(source.Endpoint())
 	var err error
 	run.Generator, err = traffic.New(ctx, traffic.Options{

@@ -195,9 +195,6 @@ func (m *model) traffic(width int) section {
 func (m *model) window(w drill.TrafficWindow, width int) []string {
 	head := fmt.Sprintf("%s (%s, %s):", m.pen.clean(w.Class), w.Phase, brief(w.To-w.From))
 	counts := fmt.Sprintf("%d sent · %d failed · %d cut", w.Sent, w.Failed, w.Cut)
-	if w.Duplicate > 0 {
-		counts += fmt.Sprintf(" · %d twice", w.Duplicate)
-	}
 	lines := []string{m.pen.fit(head+" "+counts, width)}
 	if lipgloss.Width(head+" "+counts) > width {
 		lines = append([]string{m.pen.fit(head, width)}, m.pen.wrap("  ", counts, width, 2)...)

@@ -31,7 +31,7 @@ var table = map[string][]string{
 	"manifest/deploy":       readers,
 	"manifest/probes":       readers,
 	"manifest":              {"manifest/model", "manifest/engine", "manifest/deploy", "manifest/probes", "manifest/digest", "manifest/region", "internal/store", "internal/store/dir", "internal/store/mem"},
-	"manifest/rules":        {"manifest", "manifest/model", "manifest/engine", "manifest/deploy", "manifest/probes", "manifest/digest"},
+	"manifest/rules":        {"manifest", "manifest/model", "manifest/engine", "manifest/deploy", "manifest/probes", "manifest/digest", "internal/store"},
 	"manifest/release":      {"manifest", "manifest/digest", "internal/store"},
 	"verify":                {"manifest", "manifest/digest", "manifest/release", "internal/store"},
 	"verify/report":         {"manifest", "verify", "internal/store", "internal/report"},
@@ -57,7 +57,7 @@ var readers = []string{"manifest/digest", "internal/store", "internal/strictyaml
 
 // testOnly lists what tests may import beyond the table: fakes and fixtures that
 // no shipped code reaches.
-var testOnly = []string{"internal/store/dir", "internal/store/mem", "internal/store/storetest", "internal/pipenet", "internal/standin"}
+var testOnly = []string{"internal/store", "internal/store/dir", "internal/store/mem", "internal/store/storetest", "internal/pipenet", "internal/standin", "playbooks"}
 
 // allowed reports whether a package may import another of the project; both are
 // paths below the module.

@@ -20,7 +20,7 @@ import (
 // which a model hub keeps files in git itself.
 const SmallFile = 8 << 20
 
-// bufferSize is one read in bytes.
+// bufferSize is one read in bytes; a smaller file is read at once.
 const bufferSize = 1 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -112,7 +112,7 @@ func Read(r io.Reader, size int64, o Options) (Set, int64, error) {
 		w = io.MultiWriter(h, o.Tee)
 	}
 	// CopyBuffer would hand over to WriterTo and choose its own pieces.
-	_, err := io.CopyBuffer(w, struct{ io.Reader }{r}, make([]byte, bufferSize))
+	_, err := io.CopyBuffer(w, struct{ io.Reader }{r}, make([]byte, min(bufferSize, max(size, 512)+1)))
 	if err != nil {
 		return nil, h.n, err
 	}

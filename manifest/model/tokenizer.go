@@ -46,9 +46,7 @@ func (r *repository) tokenizer() {
 func (r *repository) tokenizerConfig(t *Tokenizer) {
 	o := r.object("tokenizer_config.json")
 	t.Class, t.EOS = o.str("tokenizer_class"), tokenText(o["eos_token"])
-	for _, class := range o.object("auto_map").pointers("AutoTokenizer") {
-		t.AutoClass = append(t.AutoClass, class)
-	}
+	t.AutoClass = o.object("auto_map").pointers("AutoTokenizer")
 }
 
 // pointers reads a list of strings and nulls, or one string.

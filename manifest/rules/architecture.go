@@ -36,11 +36,15 @@ var decoders = map[string]string{
 	"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3",
 }
 
+// maxLayers bounds what is taken for a number of layers; real models have some
+// hundred at most.
+const maxLayers = 10_000
+
 // expect says what the base repository must hold; nil for an architecture that
 // is not known this well.
 func (r *repo) expect() *expectation {
 	c := r.facts.Config
-	if c == nil || c.Layers == 0 || len(c.Architectures) != 1 || r.draft || len(c.AutoMap) > 0 {
+	if c == nil || c.Layers < 1 || c.Layers > maxLayers || len(c.Architectures) != 1 || r.draft || len(c.AutoMap) > 0 {
 		return nil
 	}
 	kind := decoders[c.Architectures[0]]

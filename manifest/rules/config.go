@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,35 +46,40 @@ func (r *repo) ggufOnly() bool {
 	return slices.ContainsFunc(r.names(), func(n string) bool { return strings.HasSuffix(n, ".gguf") })
 }
 
-// readByEngine are the JSON files whose damage stops the engine, with what it
-// then prints. Tokenizer files are T-1's.
-var readByEngine = map[string]string{
-	"config.json":              "It looks like the config file at '…/config.json' is not a valid JSON file.",
-	"generation_config.json":   "It looks like the config file at '…/generation_config.json' is not a valid JSON file.",
-	"processor_config.json":    "json.decoder.JSONDecodeError",
-	"preprocessor_config.json": "json.decoder.JSONDecodeError",
-	"modules.json":             "json.decoder.JSONDecodeError",
-	"quantize_config.json":     "json.decoder.JSONDecodeError",
-	"quant_config.json":        "json.decoder.JSONDecodeError",
-	"hf_quant_config.json":     "json.decoder.JSONDecodeError",
+// damagedStops are the JSON files whose damage stops the engine, with what it
+// then prints. Those of the base model's tokenizer are T-1's.
+var damagedStops = map[string]string{
+	"config.json":                    "It looks like the config file at '…/config.json' is not a valid JSON file.",
+	"generation_config.json":         "It looks like the config file at '…/generation_config.json' is not a valid JSON file.",
+	"processor_config.json":          "json.decoder.JSONDecodeError",
+	"preprocessor_config.json":       "json.decoder.JSONDecodeError",
+	"video_preprocessor_config.json": "json.decoder.JSONDecodeError",
+	"modules.json":                   "json.decoder.JSONDecodeError",
 }
 
 func invalidJSON(v *view) (out []manifest.Finding) {
 	for _, r := range v.repos {
-		for name, seen := range readByEngine {
+		for _, name := range slices.Sorted(maps.Keys(r.problems)) {
 			p, ok := r.problem(name, model.KindInvalidJSON)
-			if !ok {
+			if !ok || !r.draft && slices.Contains(tokenizerJSON, name) {
 				continue
 			}
-			f := manifest.Finding{Path: p.Path, Line: p.Line, Message: fmt.Sprintf("%s cannot be read: %s", name, p.What), Seen: seen,
+			f := manifest.Finding{Path: p.Path, Line: p.Line, Message: fmt.Sprintf("%s cannot be read: %s", name, p.What), Seen: damagedStops[name],
 				Hint: "copy the file again from the model's origin; a copy that broke off leaves half a file"}
-			if name != "config.json" && r.facts.Quantization != nil && r.facts.Quantization.Source == "config.json" && strings.Contains(name, "quant") {
-				f.Severity = manifest.Info // config.json says it already
+			if f.Seen == "" && !r.decidesQuantization(name) {
+				f.Severity = manifest.Degraded // the engine may never read it
 			}
 			out = append(out, f)
 		}
 	}
 	return out
+}
+
+// decidesQuantization reports whether the only word on quantization is in a
+// side file.
+func (r *repo) decidesQuantization(name string) bool {
+	q := r.facts.Quantization
+	return model.Role(name) == "quantization" && (q == nil || q.Source != "config.json")
 }
 
 func noModelType(v *view) (out []manifest.Finding) {
@@ -181,14 +187,20 @@ func endTokens(v *view) []manifest.Finding {
 	if c == nil || !generative(c) {
 		return nil
 	}
-	ends := c.EOS
+	ends, stated := c.EOS, false
 	if g := facts.Generation; g != nil && len(g.EOS) > 0 {
-		ends = g.EOS
+		ends, stated = g.EOS, true
 	}
-	if len(t.Ends) > 0 && !t.UsesEOS && !slices.ContainsFunc(t.Ends, func(k model.Token) bool { return slices.Contains(ends, k.ID) || k.Text == facts.Tokenizer.EOS }) {
-		return []manifest.Finding{{Path: v.base.path("generation_config.json"), Field: "eos_token_id",
+	// The engine always stops at the tokenizer's own end token too.
+	stops := func(k model.Token) bool { return slices.Contains(ends, k.ID) || k.Text == facts.Tokenizer.EOS }
+	if len(t.Ends) > 0 && !t.UsesEOS && !slices.ContainsFunc(t.Ends, stops) && !v.base.broken("generation_config.json") {
+		f := manifest.Finding{Path: v.base.path("generation_config.json"), Field: "eos_token_id",
 			Message: fmt.Sprintf("the chat template ends messages with %s (id %d), but the end tokens are %v", t.Ends[0].Text, t.Ends[0].ID, ends),
-			Hint:    "restore generation_config.json with its whole eos_token_id list; without it answers run on until max_tokens"}}
+			Hint:    "restore generation_config.json with its whole eos_token_id list; without it answers run on until max_tokens"}
+		if stated { // as base models do, whose template is for their chat siblings
+			f.Severity = manifest.Degraded
+		}
+		return []manifest.Finding{f}
 	}
 	if facts.Generation == nil && !v.base.present("generation_config.json") {
 		return []manifest.Finding{{Severity: manifest.Degraded, Path: v.base.path("generation_config.json"),

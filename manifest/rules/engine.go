@@ -71,7 +71,7 @@ func configIgnored(v *view) []manifest.Finding {
 }
 
 func twoConfigs(v *view) []manifest.Finding {
-	return v.engineProblems("join the files into one, or give each region its own", engine.KindTwoConfigs)
+	return v.engineProblems("join the files into one; when the others are something else, name the engine's with --config in engine.args", engine.KindTwoConfigs)
 }
 
 func optionDropped(v *view) []manifest.Finding {

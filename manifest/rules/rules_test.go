@@ -56,6 +56,11 @@ func TestOneCauseOneFinding(t *testing.T) {
 		"generation_config.json cut off":  {llama().with("generation_config.json", "{\n\"eos_token_id\": [5"), nil, "C-2 block model/base/generation_config.json:2"},
 		"generation_config.json lost, end token elsewhere": {llama().without("generation_config.json"), nil,
 			"C-11 degraded model/base/generation_config.json"},
+		"generation_config.json lost, end token only there": {llama().without("generation_config.json").with("tokenizer_config.json", `{"eos_token":"a"}`).
+			with("config.json", `{"architectures":["FooForCausalLM"],"model_type":"foo","num_hidden_layers":4,"eos_token_id":0}`), nil,
+			"C-11 silent model/base/generation_config.json"},
+		"base model with the template of its chat sibling": {llama().with("generation_config.json", `{"eos_token_id":0}`).with("tokenizer_config.json", `{"eos_token":"a"}`), nil,
+			"C-11 degraded model/base/generation_config.json"},
 		"no weights": {llama().without("model.safetensors"), nil, "W-1 block model/base"},
 		"index that is no JSON": {llama().with("model.safetensors.index.json", "{"), nil,
 			"W-2 block model/base/model.safetensors.index.json"},
@@ -142,6 +147,60 @@ func TestRegionsHaveTheirOwnConfiguration(t *testing.T) {
 	})
 	if want := []string{"E-2 block engine/@eu/vllm.yaml:1"}; !slices.Equal(lines(got), want) {
 		t.Errorf("got %v, want %v", lines(got), want)
+	}
+}
+
+// A region's own configuration takes the place of the one for all regions.
+func TestRegionReplacesSharedConfiguration(t *testing.T) {
+	w := &tree{files: map[string][]byte{"all.yaml": []byte("seed: 1\n"), "eu.yaml": []byte("max-model-len: 9\n")}}
+	got := llama().check(t, func(in *manifest.Input) {
+		in.EngineFiles = []manifest.PartFile{{Path: "engine/vllm.yaml", Source: w, Key: "all.yaml"}, {Region: "eu", Path: "deploy/eu/engine/vllm.yaml", Source: w, Key: "eu.yaml"}}
+	})
+	if len(got) > 0 {
+		t.Errorf("got %v", show(got))
+	}
+}
+
+// What two regions share is said once.
+func TestSharedFlagsAreJudgedOnce(t *testing.T) {
+	w := &tree{files: map[string][]byte{"us.yaml": []byte("seed: 1\n"), "eu.yaml": []byte("seed: 2\n")}}
+	got := llama().check(t, func(in *manifest.Input) {
+		in.Engine.Args = []string{"--no-such-option"}
+		in.EngineFiles = []manifest.PartFile{{Region: "us", Path: "v.yaml", Source: w, Key: "us.yaml"}, {Region: "eu", Path: "v.yaml", Source: w, Key: "eu.yaml"}}
+	})
+	if want := []string{"E-2 block engine/drkit-engine.json"}; !slices.Equal(lines(got), want) {
+		t.Errorf("got %v, want %v", lines(got), want)
+	}
+}
+
+func TestProbesAreBoundToTheRelease(t *testing.T) {
+	withProbes := func(text string) func(*manifest.Input) {
+		w := &tree{files: map[string][]byte{"p": []byte(text)}}
+		return func(in *manifest.Input) {
+			in.EngineFiles = []manifest.PartFile{{Path: "probes.json", Role: manifest.Probes, Source: w, Key: "p"}}
+		}
+	}
+	recording := func(subject string) string {
+		return `{"schema":"drkit.probes/1.0","engine":"vllm 0.32.0","hardware_class":"cpu","tolerance":0.1,"subject":"` + subject + `","probes":[
+{"id":"a","kind":"completion","model":"m","request":{},"want":{"token_ids":[1],"logprobs":[-0.5],"top":[{"1":-0.5}]}}]}`
+	}
+	var m *manifest.Manifest
+	llama().check(t, func(in *manifest.Input) {
+		own := *in
+		var err error
+		if m, _, err = manifest.Build(t.Context(), own); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for text, want := range map[string]string{
+		recording(manifest.SubjectOf(m).String()):      "",
+		recording("sha256:" + strings.Repeat("0", 64)): "B-1 request engine/probes.json",
+		"{}": "B-1 request engine/probes.json",
+	} {
+		got := llama().check(t, withProbes(text))
+		if strings.Join(lines(got), " ") != want {
+			t.Errorf("%s\ngot %v, want %q", text, show(got), want)
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"drkit/manifest"
-	"drkit/manifest/model"
 )
 
 // loss is a set of tensors that no loaded shard holds, in one place.
@@ -206,62 +205,6 @@ func (r *repo) lossFinding(l loss) []manifest.Finding {
 	return []manifest.Finding{f}
 }
 
-// whereLost is the file to look at for a lost tensor: the shard that the index
-// names, else where writers would have put it. They write the embedding, the
-// layers by number, the last norm and the output layer, in this order.
-func (r *repo) whereLost(name string) string {
-	if ix := r.facts.Weights.Index; ix != nil && ix.Elsewhere[name] != "" {
-		return r.path(ix.Elsewhere[name])
-	}
-	shards := slices.Compact(slices.Sorted(maps.Values(r.shardOf)))
-	switch m := layerName.FindStringSubmatch(name); {
-	case len(shards) == 0:
-		return r.tree
-	case m != nil:
-		return r.path(r.shardOfLayer(name))
-	case strings.Contains(name, "embed"):
-		return r.path(shards[0])
-	case strings.Contains(name, "lm_head"):
-		return r.path(shards[len(shards)-1])
-	}
-	return r.path(r.lastLayerShard())
-}
-
-// shardOfLayer is the shard that holds the tensor whose name has the longest
-// common beginning with the lost one's.
-func (r *repo) shardOfLayer(name string) string {
-	best, most := "", -1
-	for _, other := range slices.Sorted(maps.Keys(r.shardOf)) {
-		if n := common(name, other); n > most {
-			best, most = r.shardOf[other], n
-		}
-	}
-	return best
-}
-
-func (r *repo) lastLayerShard() string {
-	best, highest := "", -1
-	for _, name := range slices.Sorted(maps.Keys(r.shardOf)) {
-		i := 0
-		if m := layerName.FindStringSubmatch(name); m != nil {
-			i, _ = strconv.Atoi(m[3])
-		}
-		if i > highest {
-			best, highest = r.shardOf[name], i
-		}
-	}
-	return best
-}
-
-// common is the length of the common beginning of two names.
-func common(a, b string) int {
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	return n
-}
-
 // shapeFinding reports shapes that disagree with config.json. When all layers
 // disagree, config.json is the one to look at.
 func (r *repo) shapeFinding(wrong []string, example string, e *expectation) []manifest.Finding {
@@ -297,52 +240,6 @@ func (r *repo) vocabularyShape() []manifest.Finding {
 	return nil
 }
 
-func missingHead(v *view) (out []manifest.Finding) {
-	r := v.base
-	e := r.expect()
-	if e == nil || !e.head || !v.findable(r) {
-		return nil
-	}
-	for name := range r.tensors {
-		if module, ok := strings.CutSuffix(name, "lm_head"+name[strings.LastIndexByte(name, '.'):]); ok && (module == "" || strings.HasSuffix(module, ".")) {
-			return nil
-		}
-	}
-	said, where := "tie_word_embeddings is false", r.whereLost("lm_head.weight")
-	if r.facts.Config.Tied == nil {
-		said = "config.json does not say tie_word_embeddings, which means false for this architecture"
-		where = r.path("config.json")
-	}
-	return []manifest.Finding{{Path: where, Field: "lm_head.weight",
-		Message: fmt.Sprintf("no shard holds lm_head.weight, and %s: the engine boots and answers with garbage", said),
-		Hint:    "copy the shards again, or restore tie_word_embeddings in config.json, from the model's origin"}}
-}
-
-func missingLayer(v *view) []manifest.Finding {
-	r := v.base
-	c := r.facts.Config
-	if c == nil || !v.findable(r) {
-		return nil
-	}
-	var empty []int
-	if e := r.expect(); e != nil {
-		empty = r.emptyLayers(e)
-	} else {
-		empty = r.missingOfEveryFamily(c)
-	}
-	if len(empty) == 0 {
-		return nil
-	}
-	f := manifest.Finding{Severity: r.lost(true), Path: r.path("config.json"), Field: "num_hidden_layers",
-		Message: fmt.Sprintf("config.json has %d layers, there is no tensor for layer %s", c.Layers, joinInts(empty)),
-		Seen:    "Following weights were not initialized from checkpoint: {…}",
-		Hint:    "a shard is missing, or config.json belongs to another model: copy both from one release"}
-	if f.Severity == manifest.Silent {
-		f.Seen = ""
-	}
-	return []manifest.Finding{f}
-}
-
 // count names one tensor, and how many others.
 func count(names []string) string {
 	if len(names) == 1 {
@@ -351,126 +248,7 @@ func count(names []string) string {
 	return fmt.Sprintf("%s and %d other tensors", names[0], len(names)-1)
 }
 
-func joinInts(ns []int) string {
-	var out []string
-	for _, n := range ns {
-		out = append(out, fmt.Sprint(n))
-	}
-	return strings.Join(out, ", ")
-}
-
 func isNorm(tensor string) bool {
 	lower := strings.ToLower(tensor)
 	return strings.Contains(lower, "norm") || strings.Contains(lower, "ln_")
-}
-
-// families groups tensors by what stands before and after the layer's number:
-// parent, then suffix, then the layers that have it.
-func (r *repo) families() map[string]map[string]map[int]bool {
-	out := map[string]map[string]map[int]bool{}
-	for name := range r.tensors {
-		m := layerName.FindStringSubmatch(name)
-		if m == nil {
-			continue
-		}
-		i, err := strconv.Atoi(m[3])
-		if err != nil {
-			continue
-		}
-		parent := m[1] + m[2] + "."
-		if out[parent] == nil {
-			out[parent] = map[string]map[int]bool{}
-		}
-		if out[parent][m[4]] == nil {
-			out[parent][m[4]] = map[int]bool{}
-		}
-		out[parent][m[4]][i] = true
-	}
-	return out
-}
-
-// layersOf is the set of layers of a family.
-func layersOf(suffixes map[string]map[int]bool) map[int]bool {
-	all := map[int]bool{}
-	for _, layers := range suffixes {
-		for i := range layers {
-			all[i] = true
-		}
-	}
-	return all
-}
-
-// missingOfEveryFamily lists layers below num_hidden_layers that are missing
-// from the family that comes nearest. A family with less than half of them
-// shares layers or numbers something else.
-func (r *repo) missingOfEveryFamily(c *model.Config) []int {
-	var best []int
-	found := false
-	for _, suffixes := range r.families() {
-		have := layersOf(suffixes)
-		var missing []int
-		for i := range c.Layers {
-			if !have[i] {
-				missing = append(missing, i)
-			}
-		}
-		if 2*len(missing) <= c.Layers && (!found || len(missing) < len(best)) {
-			best, found = missing, true
-		}
-	}
-	return best
-}
-
-// irregular finds, in an architecture that is not known, a layer that has lost
-// tensors: most layers of its family have them, it has nothing in their place,
-// and hardly any other layer lacks them.
-func (r *repo) irregular() (out []manifest.Finding) {
-	var lost, norms loss
-	norms.norm = true
-	for _, parent := range slices.Sorted(maps.Keys(r.families())) {
-		suffixes := r.families()[parent]
-		layers := layersOf(suffixes)
-		few := max(1, len(layers)/10)
-		for suffix, have := range suffixes {
-			lacking := len(layers) - len(have)
-			if lacking == 0 || lacking > few || 2*len(have) <= len(layers) || optional(suffix) {
-				continue
-			}
-			for i := range layers {
-				if have[i] || r.special(suffixes, i, len(layers)) {
-					continue
-				}
-				name := fmt.Sprintf("%s%d.%s", parent, i, suffix)
-				if isNorm(suffix) {
-					norms.names = append(norms.names, name)
-				} else {
-					lost.names = append(lost.names, name)
-				}
-			}
-		}
-	}
-	slices.Sort(lost.names)
-	slices.Sort(norms.names)
-	return append(r.lossFinding(lost), r.lossFinding(norms)...)
-}
-
-// special reports whether a layer holds tensors that most others lack: it is of
-// another kind, not damaged.
-func (r *repo) special(suffixes map[string]map[int]bool, layer, total int) bool {
-	for _, have := range suffixes {
-		if have[layer] && 2*len(have) <= total {
-			return true
-		}
-	}
-	return false
-}
-
-// optional reports whether a tensor may well be absent from single layers.
-func optional(suffix string) bool {
-	for _, end := range []string{"inv_freq", ".g_idx", "k_scale", "v_scale", "masked_bias", "relative_attention_bias.weight"} {
-		if strings.HasSuffix(suffix, end) {
-			return true
-		}
-	}
-	return false
 }

@@ -49,9 +49,12 @@ func noTokenizer(v *view) (out []manifest.Finding) {
 	return []manifest.Finding{f}
 }
 
+// tokenizerJSON are the JSON files that make a tokenizer.
+var tokenizerJSON = []string{"tokenizer.json", "tokenizer_config.json", "tekken.json", "added_tokens.json", "special_tokens_map.json", "vocab.json"}
+
 // damagedTokenizer finds tokenizer files that are there and cannot be read.
 func damagedTokenizer(r *repo) (out []manifest.Finding) {
-	for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "tekken.json", "added_tokens.json", "special_tokens_map.json"} {
+	for _, name := range tokenizerJSON {
 		if p, ok := r.problem(name, model.KindInvalidJSON); ok {
 			out = append(out, manifest.Finding{Path: p.Path, Line: p.Line, Message: fmt.Sprintf("%s cannot be read: %s", name, p.What),
 				Seen: "json.decoder.JSONDecodeError", Hint: "copy the file again from the model's origin"})

@@ -107,11 +107,17 @@ func (r *repo) almost(name string) string {
 
 var numbered = regexp.MustCompile(`^(.+)-(\d{5})-of-(\d{5})\.(safetensors|bin)$`)
 
+// family is what the numbered names of one set of files have in common.
+type family struct{ prefix, total, ending string }
+
+func (f family) name(i int) string {
+	return fmt.Sprintf("%s-%05d-of-%s.%s", f.prefix, i, f.total, f.ending)
+}
+
 // missingOfFamily lists the members that a family of numbered files lacks, of
 // the families that the engine loads.
 func (r *repo) missingOfFamily() (out []string) {
-	have := map[string]bool{}
-	families := map[string]int{} // "prefix-%05d-of-00003.safetensors" to 3
+	have, families := map[string]bool{}, map[family]int{}
 	for _, name := range r.names() {
 		m := numbered.FindStringSubmatch(name)
 		if m == nil || "."+m[4] != r.format {
@@ -119,19 +125,23 @@ func (r *repo) missingOfFamily() (out []string) {
 		}
 		have[name] = true
 		if total, err := strconv.Atoi(m[3]); err == nil && r.loaded[name] {
-			families[m[1]+"-%05d-of-"+m[3]+"."+m[4]] = total
+			families[family{m[1], m[3], m[4]}] = total
 		}
 	}
 	named := r.missingOfIndex()
-	for _, pattern := range slices.Sorted(maps.Keys(families)) {
-		for i := 1; i <= families[pattern] && len(out) < 1000; i++ {
-			if name := fmt.Sprintf(pattern, i); !have[name] && !slices.Contains(named, name) {
+	for f, total := range families {
+		for i := 1; i <= total && len(out) < maxMissing; i++ {
+			if name := f.name(i); !have[name] && !slices.Contains(named, name) {
 				out = append(out, name)
 			}
 		}
 	}
+	slices.Sort(out)
 	return out
 }
+
+// maxMissing bounds the findings on one repository.
+const maxMissing = 1000
 
 func missingNumber(v *view) (out []manifest.Finding) {
 	for _, r := range v.repos {
