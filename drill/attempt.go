@@ -19,6 +19,9 @@ func (x *exec) step(ctx context.Context, h StepHandler, s playbooks.Step) bool {
 		}
 		err := x.attempt(ctx, h, s, attempt)
 		fin := finished(err)
+		if fin.Result == Passed && x.unmeasured(s.ID, attempt) {
+			fin.Result = Unmeasured
+		}
 		if x.emit(s.ID, attempt, TypeStepFinished, fin) != nil || ctx.Err() != nil {
 			return false
 		}
@@ -87,6 +90,17 @@ func (x *exec) redGate(step string, attempt int) error {
 		}
 	})
 	return err
+}
+
+// unmeasured reports whether a gate of the step could not be judged: the step did
+// its work, and yet must not read as passed.
+func (x *exec) unmeasured(step string, attempt int) (found bool) {
+	x.look(func(r *Run) {
+		for _, g := range r.Gates {
+			found = found || g.Step == step && g.Attempt == attempt && g.Result == Unmeasured
+		}
+	})
+	return found
 }
 
 // logStack keeps the first lines of a panic's stack in the journal.

@@ -79,10 +79,12 @@ func (m *move) do(ctx context.Context, sc drill.Scope) error {
 	return errors.Join(m.instant(sc), m.judge(sc))
 }
 
+// change moves the router. Its undo is the state before the run, whichever way
+// the move goes: taking back a failback must not fail over once more.
 func (m *move) change(ctx context.Context, sc drill.Scope) error {
-	r := m.w.router
+	r, source, target := m.w.router, m.w.replicaOf(&m.w.Source), m.w.replicaOf(&m.w.Target)
 	u, err := undo(UndoRouter, RouterArgs{Driver: m.w.Router.Driver, Admin: r.admin, Metrics: r.metrics, Ephemeral: true,
-		Add: []Backed{{URL: m.from.Endpoint(), Region: m.from.region.Name}}, Remove: []string{m.to.Endpoint()}})
+		Add: []Backed{{URL: source.Endpoint(), Region: source.region.Name}}, Remove: []string{target.Endpoint()}})
 	if err != nil {
 		return err
 	}

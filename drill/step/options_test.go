@@ -23,6 +23,10 @@ func TestOptionsAreStrict(t *testing.T) {
 		{"restore", "{region: elsewhere}", "elsewhere"},
 		{"boot", "{regoin: target}", "regoin"},
 		{"traffic", "{rate: -1}", "rate"},
+		{"traffic", "{rate: 1e9}", "rate"},
+		{"traffic", "{families: 0}", "families"},
+		{"traffic", "{max_tokens: 0}", "max_tokens"},
+		{"traffic", "{request_timeout: 0s}", "request_timeout"},
 		{"declare", "{region: target}", "region"},
 	} {
 		one := playbooks.Playbook{Steps: []playbooks.Step{{ID: "x", Kind: tc.kind, With: node(t, tc.with)}}}

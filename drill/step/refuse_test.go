@@ -47,6 +47,10 @@ func TestRefused(t *testing.T) {
 		"no class may be answered in the source": {func(l *lab) { l.world.Classes[0].Residency = []region.Residency{"eu"} },
 			[][]string{{"no traffic class may be answered in source us-east-1"}}},
 		"no traffic": {func(l *lab) { l.world.Classes = nil }, [][]string{{"no traffic class is described"}}},
+		"no rate": {func(l *lab) { l.promise(func(o *drill.Objectives) { o.Steady.MinRequests = 0 }) },
+			[][]string{{"the traffic would have 0 requests a second"}}},
+		"a window of no length": {func(l *lab) { l.promise(func(o *drill.Objectives) { o.Steady.Window = 0 }) },
+			[][]string{{"the traffic would have +Inf requests a second"}}},
 		"the target publishes nothing": {func(l *lab) { remove(l, l.euState, release.CurrentKey("eu-west-1", service)) },
 			[][]string{{"reading what region eu-west-1 publishes"}}},
 		"the target's manifest is gone": {func(l *lab) { l.remove(release.ManifestName) },
@@ -118,9 +122,9 @@ func TestInterrupted(t *testing.T) {
 		step  string
 		after time.Duration
 	}{
-		{"preflight", 0}, {"restore-source", 0}, {"source", 0}, {"source", 3 * time.Second}, {"traffic", 0}, {"traffic", 7 * time.Second}, {"declare", 0}, {"verify", 0}, {"restore", 0},
-		{"boot", 0}, {"boot", 20 * time.Second}, {"behaviour", 0}, {"cutover", 0}, {"cutover", 600 * time.Millisecond}, {"cutover", 2 * time.Second},
-		{"steady", 0}, {"steady", 20 * time.Second}, {"failback", 0}, {"failback", 2 * time.Second}, {"cleanup", 0},
+		{"preflight", 0}, {"restore-source", 0}, {"source", 3 * time.Second}, {"traffic", 0}, {"traffic", 7 * time.Second}, {"declare", 0}, {"verify", 0}, {"restore", 0},
+		{"boot", 20 * time.Second}, {"behaviour", 0}, {"cutover", 0}, {"cutover", 600 * time.Millisecond}, {"cutover", 2 * time.Second},
+		{"steady", 20 * time.Second}, {"failback", 2 * time.Second}, {"cleanup", 0},
 	} {
 		t.Run(tc.step+" "+tc.after.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {

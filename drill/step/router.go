@@ -101,3 +101,15 @@ func urls(workers []drill.Worker) []string {
 	slices.Sort(all)
 	return all
 }
+
+// routerInfo asks the router again what it is: some say which prompts their
+// policy sees only once requests were routed. What was known stands when it
+// does not answer.
+func (w *World) routerInfo(ctx context.Context) drill.RouterInfo {
+	ctx, cancel := question(context.WithoutCancel(ctx))
+	defer cancel()
+	if info, err := w.router.Probe(ctx); err == nil {
+		return info
+	}
+	return w.router.info
+}

@@ -158,7 +158,7 @@ func (s steady) red(sc drill.Scope, r row, cause error) error {
 // found known prefixes. Routing by load alone proves nothing about it.
 func (s steady) cacheAware(ctx context.Context, sc drill.Scope) error {
 	p := drill.Proof{Name: drill.ProofCacheAware}
-	info, d := s.w.router.info, s.w.decisions(context.WithoutCancel(ctx)).since(s.w.cutover.decisions)
+	info, d := s.w.routerInfo(ctx), s.w.decisions(context.WithoutCancel(ctx)).since(s.w.cutover.decisions)
 	switch {
 	case !d.known:
 		p.Why = fmt.Sprintf("not proven: %s (policy %s) does not say what its decisions rest on", info.Kind, info.Policy)
