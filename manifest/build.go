@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 
@@ -28,7 +29,11 @@ func Build(ctx context.Context, in Input) (*Manifest, *Files, error) {
 		return nil, nil, err
 	}
 	m := &Manifest{Schema: Schema, Service: in.Service}
+	for _, it := range c.items {
+		c.problems = append(c.problems, it.wrong...)
+	}
 	m.Annotations = annotate(c, in)
+	m.Annotations.Origins = c.origins
 	for _, it := range c.items {
 		m.Contents.Files = append(m.Contents.Files, it.File)
 	}
@@ -75,18 +80,35 @@ func (it *item) read(ctx context.Context, task *progress.Task) error {
 	body := it.body()
 	r, err := body.Open(ctx, 0, -1)
 	if err != nil {
-		return errext.WithHint(err, "every file of a release must be readable: check its permissions")
+		return advise(err, "every file of a release must be readable: check its permissions")
 	}
 	defer r.Close()
-	sums, n, err := digest.Read(counted{r, task}, it.Size, digest.Options{Tee: it.capture})
+	stated := it.stated()
+	tee, further := io.Writer(it.capture), stated.further(it.Size)
+	if further != nil {
+		tee = io.MultiWriter(it.capture, further)
+	}
+	sums, n, err := digest.Read(counted{r, task}, it.Size, digest.Options{Tee: tee})
 	if err != nil {
-		return errext.WithHint(err, "every file of a release must be readable: check its permissions and the disk")
+		return advise(err, "every file of a release must be readable: check its permissions and the disk")
 	}
 	if err := it.unchanged(ctx, n); err != nil {
 		return errext.WithHint(err, "something still writes into the folder: let the copy or download end, then run this again")
 	}
 	it.Sums = sums
+	it.wrong = stated.contradicted(it.File, sums)
+	if further != nil {
+		it.wrong = append(it.wrong, stated.contradicted(it.File, further.Sums())...)
+	}
 	return nil
+}
+
+// advise adds a hint to an error for which its source has none.
+func advise(err error, hint string) error {
+	if errext.Hint(err) != "" {
+		return err
+	}
+	return errext.WithHint(err, hint)
 }
 
 // unchanged compares the file with what was listed before it was read.

@@ -21,12 +21,13 @@ const EngineOptionsPath = "drkit-engine.json"
 // item is a file on its way into the manifest.
 type item struct {
 	File
-	tree    string // the folder below the model part: base, adapters/NAME, drafts/NAME
+	tree    string // the folder below the model part: base, adapters/NAME, drafts/NAME, repos/ORG/NAME
 	source  store.Source
 	object  store.Object
 	data    []byte         // content of a generated file, which has no source
 	capture *model.Capture // what the readers need of its content
 	byName  bool           // nobody said its role
+	wrong   []Problem      // how its content contradicts what its source states
 }
 
 // inTree is the path inside the item's folder.
@@ -37,6 +38,7 @@ type collector struct {
 	items    []*item
 	problems []Problem
 	images   []Image
+	origins  []Origin
 }
 
 func collect(ctx context.Context, in Input) (*collector, error) {
@@ -56,6 +58,14 @@ func collect(ctx context.Context, in Input) (*collector, error) {
 	}
 	for _, d := range in.Drafts {
 		if err := c.tree(ctx, "drafts/"+d.Name, d); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range in.Repositories {
+		if CheckPath(r.Name) != nil || strings.Count(r.Name, "/") > 1 {
+			return nil, errext.WithStatus(fmt.Errorf("%q is no name of a repository: it becomes a folder, and is org/name as on its hub", r.Name), errext.Usage)
+		}
+		if err := c.tree(ctx, "repos/"+r.Name, r); err != nil {
 			return nil, err
 		}
 	}
@@ -80,12 +90,17 @@ func (c *collector) tree(ctx context.Context, name string, t Tree) error {
 	found := false
 	for o, err := range t.Source.List(ctx, t.Prefix) {
 		var link *store.LinkError
+		var key *store.KeyError
+		var defect *store.Defect
 		switch {
 		case errors.As(err, &link):
 			c.link(name, strings.TrimPrefix(link.Key, t.Prefix), link)
 			found = true
+		case errors.As(err, &key) && errors.As(err, &defect):
+			c.problems = append(c.problems, Problem{Part: Model, Path: name + "/" + strings.TrimPrefix(key.Key, t.Prefix), Kind: defect.Kind, What: defect.What})
+			found = true
 		case err != nil:
-			return errext.WithHint(fmt.Errorf("listing model/%s: %w", name, err), "check the path in drkit.yaml, and that it can be read")
+			return advise(fmt.Errorf("listing model/%s: %w", name, err), "check the path in drkit.yaml, and that it can be read")
 		default:
 			added, err := c.treeFile(name, t, o)
 			if err != nil {
@@ -98,7 +113,37 @@ func (c *collector) tree(ctx context.Context, name string, t Tree) error {
 		return errext.WithHint(fmt.Errorf("the source of model/%s holds no file", name),
 			"check the path in drkit.yaml; a download may have gone to another folder")
 	}
+	return c.origin(ctx, name, t.Source)
+}
+
+// origin notes which commit of a hub a folder is.
+func (c *collector) origin(ctx context.Context, tree string, s store.Source) error {
+	pinned, ok := s.(store.Pinned)
+	if !ok {
+		return nil
+	}
+	repo, commit, err := pinned.Pin(ctx)
+	if err != nil || commit == "" {
+		return err
+	}
+	o := Origin{Tree: tree, Repo: repo, Commit: commit}
+	if cache, ok := s.(Referrer); ok {
+		names, err := cache.Refs(ctx)
+		if err != nil {
+			return err
+		}
+		names = append([]string{}, names...) // an empty list says something else than none
+		o.Refs = &names
+	}
+	c.origins = append(c.origins, o)
 	return nil
+}
+
+// Referrer is implemented by hub caches: Refs lists the names under refs/ that
+// lead to the commit that the source holds. An engine that is started with a hub
+// id finds the commit by such a name only.
+type Referrer interface {
+	Refs(ctx context.Context) ([]string, error)
 }
 
 func (c *collector) treeFile(name string, t Tree, o store.Object) (added bool, err error) {

@@ -8,7 +8,6 @@ import (
 
 	"drkit/manifest/deploy"
 	"drkit/manifest/digest"
-	"drkit/manifest/engine"
 )
 
 // deployed reads the deploy files: their images stay with the collector, and
@@ -34,7 +33,7 @@ func (c *collector) deployed(in Input) (engines []EngineFacts, problems []Proble
 			}
 		}
 		for _, cmd := range facts.Engine {
-			e, p := c.started(it, cmd, in.Engine.Version)
+			e, p := c.started(it, cmd, in.Engine)
 			engines, problems = append(engines, e), append(problems, p...)
 		}
 	}
@@ -42,18 +41,10 @@ func (c *collector) deployed(in Input) (engines []EngineFacts, problems []Proble
 }
 
 // started judges a container that starts the engine.
-func (c *collector) started(it *item, cmd deploy.EngineCommand, version string) (EngineFacts, []Problem) {
-	facts := EngineFacts{Region: it.Region, Source: fmt.Sprintf("%s:%d", it.Path, cmd.Line), Kind: "vllm", Version: version}
-	ec := engine.Command{Argv: cmd.Argv, Entry: engine.Entry(cmd.Entry), Version: version, Files: map[string][]byte{}, Path: it.Path, Line: cmd.Line}
+func (c *collector) started(it *item, cmd deploy.EngineCommand, e EngineInput) (EngineFacts, []Problem) {
+	ec := c.startedCommand(it, cmd, e)
+	facts := EngineFacts{Region: it.Region, Source: fmt.Sprintf("%s:%d", it.Path, cmd.Line), Kind: ec.Entry.Engine(), Version: ec.Version, Env: variables(cmd.Env)}
 	files := c.engineFiles(it.Region)
-	for p, f := range files {
-		ec.Files[p] = f.capture.Bytes()
-	}
-	for _, a := range cmd.Argv {
-		if f := named(files, a); f != nil {
-			ec.Files[a] = f.capture.Bytes()
-		}
-	}
 	found := facts.judge(ec)
 	facts.Judged = facts.Judged && cmd.Exact
 	var problems []Problem

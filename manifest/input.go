@@ -7,26 +7,30 @@ import (
 
 // Input is what Build makes a manifest from. The command maps drkit.yaml onto it.
 type Input struct {
-	Service     string
-	Tool        string // version of drkit, an annotation
-	Model       Tree
-	Adapters    []Tree // each with its name
-	Drafts      []Tree // each with its name
-	Engine      EngineInput
-	EngineFiles []PartFile
-	DeployFiles []PartFile
-	Images      []string // references that stand in drkit.yaml itself
-	Regions     []RegionSummary
-	Workers     int // files hashed at once; 0: one a core
-	Progress    progress.Progress
+	Service  string
+	Tool     string // version of drkit, an annotation
+	Model    Tree
+	Adapters []Tree // each with its name
+	Drafts   []Tree // each with its name
+	// Repositories are further ones that the release takes code or files from,
+	// each named by its hub id, such as "acme/impl".
+	Repositories []Tree
+	Engine       EngineInput
+	EngineFiles  []PartFile
+	DeployFiles  []PartFile
+	Images       []string // references that stand in drkit.yaml itself
+	Regions      []RegionSummary
+	Workers      int // files hashed at once; 0: one a core
+	Progress     progress.Progress
 }
 
 // Tree is a folder: everything in Source beneath Prefix, a string that ends in
 // "/" or is empty.
 type Tree struct {
-	Name   string // of an adapter or draft
-	Source store.Source
-	Prefix string
+	Name     string // of an adapter, draft or further repository
+	Source   store.Source
+	Prefix   string
+	Revision string // the commit that a further repository was copied at; "" when not known
 }
 
 // EngineInput is what drkit.yaml itself says of the engine. It becomes a

@@ -9,6 +9,7 @@ package manifest
 import (
 	"time"
 
+	"drkit/manifest/deploy"
 	"drkit/manifest/digest"
 	"drkit/manifest/model"
 )
@@ -68,7 +69,7 @@ type Contents struct {
 }
 
 // File is one file of the release. Path is relative to its part, with slashes:
-// model files lie at base/…, adapters/NAME/… and drafts/NAME/…
+// model files lie at base/…, adapters/NAME/…, drafts/NAME/… and repos/ORG/NAME/…
 type File struct {
 	Part   Part       `json:"part"`
 	Region string     `json:"region,omitempty"` // empty: the same in every region
@@ -103,16 +104,49 @@ type Annotations struct {
 	Model    *model.Facts    `json:"model,omitempty"`
 	Adapters []model.Adapter `json:"adapters,omitempty"`
 	Drafts   []DraftFacts    `json:"drafts,omitempty"`
-	Engine   []EngineFacts   `json:"engine,omitempty"` // one a region that has its own files, else one
+	Further  []FurtherFacts  `json:"repositories,omitempty"` // repositories that the model takes code or files from
+	Engine   []EngineFacts   `json:"engine,omitempty"`       // one a region that has its own files, else one
 	Probes   []ProbeFacts    `json:"probes,omitempty"`
+	Origins  []Origin        `json:"origins,omitempty"`
+	Pods     []PodFacts      `json:"pods,omitempty"`           // containers that start an engine, with what ends their start
+	Named    []string        `json:"adapters_named,omitempty"` // adapters that a deploy file names, beside those of command lines
+	Images   []ImageFacts    `json:"images,omitempty"`         // what registries said, where they were asked
 	Problems []Problem       `json:"problems,omitempty"`
 	Regions  []RegionSummary `json:"regions,omitempty"`
+}
+
+// Origin says which commit of a repository on a model hub a folder of the model
+// part was taken from.
+type Origin struct {
+	Tree   string `json:"tree"`           // base, adapters/NAME or drafts/NAME
+	Repo   string `json:"repo,omitempty"` // org/name; empty when the source did not keep it
+	Commit string `json:"commit"`         // 40 hexadecimal digits
+	// Refs are the names under refs/ of a hub cache that lead to the commit, such
+	// as main; nil where the source keeps none.
+	Refs *[]string `json:"refs,omitempty"`
 }
 
 // DraftFacts is what was read out of one draft model for speculative decoding.
 type DraftFacts struct {
 	Name  string       `json:"name"`
 	Facts *model.Facts `json:"facts"`
+}
+
+// FurtherFacts is what was read out of a repository that the model refers to.
+// Its files lie at repos/NAME.
+type FurtherFacts struct {
+	Name     string       `json:"name"` // its hub id
+	Revision string       `json:"revision,omitempty"`
+	Facts    *model.Facts `json:"facts"`
+}
+
+// PodFacts is a container of a deploy file that starts an engine.
+type PodFacts struct {
+	Region string `json:"region,omitempty"`
+	Path   string `json:"path"`
+	Kind   string `json:"kind,omitempty"` // of the resource
+	Name   string `json:"name,omitempty"`
+	deploy.Container
 }
 
 // ProbeFacts is what a file of recorded probes is bound to.
@@ -123,6 +157,7 @@ type ProbeFacts struct {
 	Hardware  string        `json:"hardware_class,omitempty"`
 	Residency string        `json:"residency,omitempty"`
 	Count     int           `json:"count"`
+	Models    []string      `json:"models,omitempty"` // that the probes ask for, sorted
 }
 
 // KindProbes is the kind of problem of recorded probes that cannot be read.
@@ -136,8 +171,14 @@ type EngineFacts struct {
 	Version string         `json:"version,omitempty"`
 	Model   string         `json:"model,omitempty"`   // as the configuration names it
 	Options map[string]any `json:"options,omitempty"` // effective options by destination name, those that differ from their defaults
-	Judged  bool           `json:"judged"`            // the prediction is whole; else the problems say what kept it from that
-	Exits   string         `json:"exits,omitempty"`   // what the engine prints when it ends while it reads its configuration
+	// Where says which line sets an option, as "path:line" of an engine file; an
+	// option that is not in it stands on the command line.
+	Where map[string]string `json:"where,omitempty"`
+	Env   map[string]string `json:"env,omitempty"` // the variables of EngineVariables that are set
+	// Template is that of --chat-template, where its file is in the release.
+	Template *model.Template `json:"template,omitempty"`
+	Judged   bool            `json:"judged"`          // the prediction is whole; else the problems say what kept it from that
+	Exits    string          `json:"exits,omitempty"` // what the engine prints when it ends while it reads its configuration
 }
 
 // RegionSummary is what the service file says of a region, without credentials.

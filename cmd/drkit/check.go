@@ -6,10 +6,10 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
-	"drkit/internal/errext"
 	"drkit/internal/service"
 	"drkit/manifest"
 	"drkit/manifest/rules"
@@ -19,6 +19,7 @@ import (
 type checkOptions struct {
 	serviceOption
 	outputOption
+	reportOption
 	progressOption
 	Manifest string
 	Strict   bool
@@ -43,6 +44,7 @@ block, request and silent fail the gate; degraded ones do with --strict.`,
 	}
 	o.serviceOption.addFlags(c)
 	o.outputOption.addFlags(c)
+	o.reportOption.addFlags(c)
 	o.progressOption.addFlags(c)
 	c.Flags().BoolVar(&o.Strict, "strict", false, "degraded findings fail the gate too")
 	return c
@@ -62,6 +64,9 @@ func runManifestCheck(ctx context.Context, s *streams, o checkOptions) error {
 	if err := o.outputOption.check(); err != nil {
 		return err
 	}
+	if err := o.reportOption.check(); err != nil {
+		return err
+	}
 	m, svc, err := o.subject(ctx, s)
 	if err != nil {
 		return err
@@ -72,13 +77,9 @@ func runManifestCheck(ctx context.Context, s *streams, o checkOptions) error {
 		res.Findings = append(rules.Apply(res.Findings, waivers(svc), now()), notes(svc)...)
 	}
 	res.Verdict = verdict(res.Findings, o.Strict)
-	if err := printCheck(s, o, res); err != nil {
-		return err
-	}
-	if res.Verdict == "fails" {
-		return conclude(errext.Gate)
-	}
-	return nil
+	rep := o.result(res, svc)
+	lost := o.write(s, rep)
+	return reported(s, printCheck(s, o, res), lost, rep.Status)
 }
 
 // subject is the manifest file that was named, or the release as the sources are
@@ -162,12 +163,23 @@ func printFindings(s *streams, findings iter.Seq[manifest.Finding]) error {
 		if f.Line > 0 {
 			where += fmt.Sprintf(":%d", f.Line)
 		}
-		fmt.Fprintf(s.Out, "\n%-8s %s  %s\n", f.Severity, f.Rule, strings.TrimSuffix(where, "/"))
+		fmt.Fprintf(s.Out, "\n%-8s %s  %s\n", f.Severity, f.Rule, oneLine(strings.TrimSuffix(where, "/")))
 		for _, line := range [][2]string{{"", f.Message}, {"field: ", f.Field}, {"you would see: ", f.Seen}, {"hint: ", f.Hint}, {"waived: ", f.Waived}} {
 			if line[1] != "" {
-				fmt.Fprintf(s.Out, "         %s%s\n", line[0], line[1])
+				fmt.Fprintf(s.Out, "         %s%s\n", line[0], oneLine(line[1]))
 			}
 		}
 	}
 	return nil
+}
+
+// oneLine keeps foreign text from moving the cursor or beginning a line of its
+// own, which a terminal or a CI runner could take for a command.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }

@@ -94,6 +94,9 @@ func (d *demonstration) prepare() (err error) {
 	if d.dir, err = filepath.EvalSymlinks(d.dir); err != nil {
 		return err
 	}
+	if d.dir, err = filepath.Abs(d.dir); err != nil { // the engines run in folders of their own
+		return err
+	}
 	if d.settings, err = d.choose(); err != nil {
 		return err
 	}
@@ -158,11 +161,12 @@ func (d *demonstration) play(ctx context.Context) error {
 	d.say("Two regions, one service, engine: %s, router: %s", d.settings.EngineName, d.settings.RouterName)
 	d.tell("us-east-1 serves, eu-west-1 must be able to take over. Both are folders in %s", d.dir)
 	for _, scene := range []func(context.Context) error{d.record, d.publish, d.forget, d.repair, d.drill, d.damage} {
-		if err := scene(ctx); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
+		err := scene(ctx)
+		if ctx.Err() != nil && (err == nil || errext.StatusOf(err) == errext.Failed) {
 			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -63,6 +64,23 @@ func (o *afterOptions) which() (dir, run string, err error) {
 	return dir, run, nil
 }
 
+// unfinished is the run that was named, else the newest that has not ended clean
+// or cannot be read, else the newest: after a kill -9 somebody may have tried
+// again, and that run was refused and has ended.
+func (o *afterOptions) unfinished() (dir, run string, err error) {
+	if dir, run, err = o.which(); err != nil || o.Run != "" {
+		return dir, run, err
+	}
+	all, err := ledger.List(dir)
+	for _, id := range slices.Backward(all) {
+		r, err := ledger.LoadFile(ledger.Path(dir, id))
+		if err != nil || r.Finished == nil || len(r.Left()) > 0 {
+			return dir, id, nil
+		}
+	}
+	return dir, run, err
+}
+
 func newDrillAbort(s *streams, run func(context.Context, *streams, afterOptions) error) *cobra.Command {
 	var o afterOptions
 	c := &cobra.Command{
@@ -70,8 +88,8 @@ func newDrillAbort(s *streams, run func(context.Context, *streams, afterOptions)
 		Short: "Take back what a run changed whose process is gone",
 		Long: `Reads the journal of a run that was killed, takes back every change that is not
 proven to be taken back, newest first, proves it, and closes the journal. It may be
-repeated. Without a name it takes the newest run. A run whose process still lives
-is refused: interrupt it in its own terminal.`,
+repeated. Without a name it takes the newest run that has not ended clean, else the
+newest. A run whose process still lives is refused: interrupt it in its own terminal.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -88,7 +106,7 @@ func runDrillAbort(ctx context.Context, s *streams, o afterOptions) error {
 	if err := o.outputOption.check(); err != nil {
 		return err
 	}
-	dir, id, err := o.which()
+	dir, id, err := o.unfinished()
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"drkit/drill"
 	drillreport "drkit/drill/report"
 	"drkit/drill/tui"
+	"drkit/internal/report"
 )
 
 // drillReport is one --report of a drill.
@@ -22,12 +23,12 @@ var drillFormats = map[string]func(io.Writer, *drill.Run) error{
 }
 
 func parseReports(specs []string) ([]drillReport, error) {
+	if err := checkReports(specs, "markdown", "json", "junit"); err != nil {
+		return nil, err
+	}
 	var all []drillReport
 	for _, spec := range specs {
-		format, path, ok := strings.Cut(spec, "=")
-		if _, known := drillFormats[format]; !ok || !known || path == "" {
-			return nil, usage(fmt.Errorf("--report %q is not FORMAT=PATH", spec), "use markdown=PATH or json=PATH")
-		}
+		format, path, _ := strings.Cut(spec, "=")
 		all = append(all, drillReport{format, path})
 	}
 	return all, nil
@@ -39,12 +40,12 @@ func writeReports(s *streams, run *drill.Run, dir string, reports []drillReport,
 	reports = append(reports, drillReport{"markdown", filepath.Join(dir, "result.md")}, drillReport{"json", filepath.Join(dir, "result.json")})
 	var errs []error
 	for _, r := range reports {
-		var data bytes.Buffer
-		if err := drillFormats[r.format](&data, run); err != nil {
+		data, err := drillBytes(s, run, r.format)
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		errs = append(errs, writeFile(r.path, s.Redactor.Bytes(data.Bytes())))
+		errs = append(errs, writeFile(r.path, data))
 	}
 	if asJSON {
 		errs = append(errs, drillreport.JSON(s.Out, run))
@@ -54,4 +55,16 @@ func writeReports(s *streams, run *drill.Run, dir string, reports []drillReport,
 	}
 	fmt.Fprintf(s.Err, "journal, result.md and result.json: %s\n", dir)
 	return errors.Join(errs...)
+}
+
+// drillBytes is a run in one format without secrets. From JUnit they are taken
+// before the text is encoded: a mark over an end tag would spoil the XML.
+func drillBytes(s *streams, run *drill.Run, format string) ([]byte, error) {
+	var data bytes.Buffer
+	if format == "junit" {
+		err := report.JUnit(&data, drillreport.TestCases(run).Redacted(s.Redactor.String))
+		return data.Bytes(), err
+	}
+	err := drillFormats[format](&data, run)
+	return s.Redactor.Bytes(data.Bytes()), err
 }

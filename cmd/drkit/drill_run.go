@@ -60,7 +60,7 @@ and on Ctrl-C; after a kill -9, drkit drill abort does it from the journal.`,
 	c.Flags().StringVar(&o.Target, "target", "", "region that takes over (needed when there are several)")
 	c.Flags().StringVar(&o.Playbook, "playbook", "", "built-in name or file (default: that of drkit.yaml)")
 	c.Flags().BoolVar(&o.Demo, "demo", false, "label the run a demonstration: the stand-in engine and the reference router are accepted, and it never counts as a success")
-	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH or json=PATH (repeatable)")
+	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH, json=PATH or junit=PATH (repeatable)")
 	return c
 }
 
@@ -84,13 +84,15 @@ func runDrill(ctx context.Context, s *streams, o drillOptions) error {
 	if run == nil || run.Finished == nil {
 		return err
 	}
-	if werr := writeReports(s, run, d.dir, reports, o.json()); werr != nil {
-		err = errors.Join(err, errext.WithStatus(werr, errext.Evidence))
+	status := errext.Status(run.Finished.Status)
+	if lost := writeReports(s, run, d.dir, reports, o.json()); lost != nil {
+		printError(s, lost)
+		status = errext.Combine(errext.Evidence, status)
 	}
 	if err != nil {
-		return errors.Join(err, conclude(errext.Status(run.Finished.Status)))
+		return errors.Join(err, conclude(status))
 	}
-	return conclude(errext.Status(run.Finished.Status))
+	return conclude(status)
 }
 
 // drillPlan is a drill before it starts.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"drkit/internal/errext"
 	"drkit/internal/standin"
 )
 
@@ -54,6 +55,9 @@ func runEngine(ctx context.Context, s *streams, o engineOptions) error {
 	err := standin.Run(ctx, standin.Options{LoadOptions: load, ModelDir: o.ModelDir, Host: o.Host, Port: o.Port})
 	if err == nil || errors.Is(err, context.Canceled) {
 		return nil // ended by a signal after its requests were answered
+	}
+	if errext.Hint(err) == "" {
+		err = errext.WithHint(err, "it serves a Llama-type repository with config.json, tokenizer.json and safetensors files, and refuses what vLLM refuses")
 	}
 	return err
 }

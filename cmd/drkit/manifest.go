@@ -19,6 +19,8 @@ import (
 func newManifest(s *streams) *cobra.Command {
 	c := &cobra.Command{Use: "manifest", Short: "Build, show and check the manifest of a release"}
 	c.AddCommand(newManifestBuild(s, runManifestBuild), newManifestShow(s, runManifestShow), newManifestCheck(s, runManifestCheck))
+	c.AddCommand(newManifestEngine(s, runManifestEngine))
+	c.AddCommand(newManifestExport(s, runManifestExport), newManifestSign(s, runManifestSign), newManifestVerifySignature(s, runManifestVerifySignature))
 	return c
 }
 
@@ -26,6 +28,7 @@ func newManifest(s *streams) *cobra.Command {
 type buildOptions struct {
 	serviceOption
 	progressOption
+	imagesOption
 	Out string
 }
 
@@ -37,11 +40,13 @@ func newManifestBuild(s *streams, run func(context.Context, *streams, buildOptio
 		Long: `Reads the model repository, adapters, engine configuration and deployment
 artifacts that drkit.yaml names, once, and writes the manifest: equal input gives
 equal bytes. Malformed content does not fail the build; drkit manifest check says
-all of it.`,
+all of it. With --resolve-images the answers of registries are added; they pin
+nothing and leave the release id as it is.`,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), s, o) },
 	}
 	o.serviceOption.addFlags(c)
 	o.progressOption.addFlags(c)
+	o.imagesOption.addFlags(c)
 	c.Flags().StringVarP(&o.Out, "out", "o", "", "write the manifest to this file instead of stdout")
 	return c
 }
@@ -59,6 +64,9 @@ func runManifestBuild(ctx context.Context, s *streams, o buildOptions) error {
 	defer meter.close()
 	m, _, err := buildRelease(ctx, svc, meter.progress())
 	if err != nil {
+		return err
+	}
+	if err := o.imagesOption.resolve(ctx, m, meter.progress()); err != nil {
 		return err
 	}
 	data, err := manifest.Encode(m)
@@ -207,7 +215,7 @@ func showManifest(s *streams, c chosen) error {
 	m := c.manifest
 	fmt.Fprintf(s.Out, "release  %s\nservice  %s\nmanifest %s\n", m.Release, m.Service, c.how)
 	if c := m.Annotations.Model.Config; c != nil {
-		fmt.Fprintf(s.Out, "model    %s, %d layers, vocabulary %d, %d positions\n", strings.Join(c.Architectures, ", "), c.Layers, c.Vocab, c.MaxPosition)
+		fmt.Fprintf(s.Out, "model    %s, %d layers, vocabulary %d\n", strings.Join(c.Architectures, ", "), c.Layers, c.Vocab)
 	}
 	for _, part := range []manifest.Part{manifest.Model, manifest.Engine, manifest.Deploy} {
 		fmt.Fprintf(s.Out, "\n%s\n", part)
@@ -223,11 +231,7 @@ func showManifest(s *streams, c chosen) error {
 		}
 	}
 	for _, i := range m.Contents.Images {
-		pinned := i.Digest.String()
-		if pinned == "" {
-			pinned = "not pinned"
-		}
-		fmt.Fprintf(s.Out, "  image  %s  %s\n", i.Reference, pinned)
+		fmt.Fprintf(s.Out, "  image  %s  %s\n", i.Reference, pinnedAs(m, i))
 	}
 	if n := len(m.Annotations.Problems); n > 0 {
 		fmt.Fprintf(s.Out, "\n%d problems in the content: drkit manifest check says what they mean\n", n)

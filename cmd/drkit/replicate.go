@@ -322,6 +322,9 @@ func runRestore(ctx context.Context, s *streams, o restoreOptions) error {
 	meter := newMeter(s, mode)
 	defer meter.close()
 	done, err := replicate.Restore(ctx, m, c.store, release.Prefix(svc.Metadata.Name, m.Release), dir.Plain(o.Dir), replicate.RestoreOptions{Progress: meter.progress()})
+	if err != nil && errext.Hint(err) == "" {
+		err = errext.WithHint(err, "drkit verify --region "+o.Region+" says what else is wrong there; what was restored was hashed and stays, and the same command goes on")
+	}
 	if err != nil {
 		return err
 	}

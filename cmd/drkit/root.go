@@ -31,7 +31,7 @@ func conclude(status errext.Status) error {
 	if status == errext.Holds {
 		return nil
 	}
-	return outcome{status}
+	return errext.WithStatus(outcome{status}, status)
 }
 
 // run is the whole program on given arguments and streams.
@@ -51,15 +51,20 @@ func statusOf(ctx context.Context, s *streams, err error) errext.Status {
 	if err == nil {
 		return errext.Holds
 	}
-	if o, ok := errors.AsType[outcome](err); ok {
-		return o.status
-	}
-	if cause, ok := errors.AsType[signalCause](context.Cause(ctx)); ok && errors.Is(err, context.Canceled) {
+	if cause, ok := interruption(ctx, err); ok {
 		printError(s, errext.WithHint(cause, "the same command goes on where this one stopped"))
 		return cause.status()
 	}
 	printError(s, err)
 	return errext.StatusOf(err)
+}
+
+// interruption reports whether a signal is all that an error comes from: one with
+// a status of its own, such as a clean-up that is not proven, says more.
+func interruption(ctx context.Context, err error) (signalCause, bool) {
+	cause, signalled := errors.AsType[signalCause](context.Cause(ctx))
+	_, says := errors.AsType[signalCause](err)
+	return cause, signalled && (says || errors.Is(err, context.Canceled)) && errext.StatusOf(err) == errext.Failed
 }
 
 func newRoot(s *streams) *cobra.Command {

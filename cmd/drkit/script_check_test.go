@@ -59,7 +59,7 @@ func complaints(text string) []string {
 }
 
 // json FILE [PATH=VALUE...]: FILE is one JSON value and holds these values. A
-// path's elements are keys and list positions; "#" is a list's length.
+// path's elements are keys and list positions; "len" is a list's length.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: json FILE [PATH=VALUE...]")
@@ -95,7 +95,7 @@ func lookUp(v any, path []string) (any, error) {
 			}
 			v = next
 		case []any:
-			if key == "#" {
+			if key == "len" {
 				v = len(t)
 				continue
 			}
@@ -189,5 +189,63 @@ func cmdGlob(ts *testscript.TestScript, neg bool, args []string) {
 		if (len(found) > 0) == neg {
 			ts.Fatalf("%s finds %v", pattern, found)
 		}
+	}
+}
+
+// json-lines FILE: every line that begins with a brace is one JSON value, there
+// are such lines, and no line holds escape sequences.
+func cmdJSONLines(ts *testscript.TestScript, neg bool, args []string) {
+	n := 0
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		if strings.ContainsRune(line, '\x1b') {
+			ts.Fatalf("an escape sequence in %q", line)
+		}
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		if n++; !json.Valid([]byte(line)) {
+			ts.Fatalf("no JSON: %q", line)
+		}
+	}
+	if n == 0 {
+		ts.Fatalf("no line of JSON")
+	}
+}
+
+// redacted-runs: everything that the service's runs kept, except for the logs that
+// the engines themselves write, is free of $TOKEN and shows that something was taken out.
+func cmdRedactedRuns(ts *testscript.TestScript, neg bool, args []string) {
+	token, seen := ts.Getenv("TOKEN"), false
+	for _, path := range filesBeneath(ts.MkAbs(".drkit/runs")) {
+		data, err := os.ReadFile(path)
+		ts.Check(err)
+		if filepath.Ext(path) != ".log" && bytes.Contains(data, []byte(token)) {
+			ts.Fatalf("%s holds the secret", path)
+		}
+		seen = seen || bytes.Contains(data, []byte("[redacted]"))
+	}
+	if !seen {
+		ts.Fatalf("nothing was redacted: the secret did not pass")
+	}
+}
+
+// whole-or-absent: each region either publishes nothing, or what it publishes
+// restores, every byte hashed.
+func cmdWholeOrAbsent(ts *testscript.TestScript, neg bool, args []string) {
+	for _, region := range []string{"us-east-1", "eu-west-1"} {
+		if _, err := os.Stat(ts.MkAbs("regions/" + region + "/.drkit/" + region + "/support/CURRENT")); err != nil {
+			ts.Logf("%s publishes nothing", region)
+			continue
+		}
+		dir, err := os.MkdirTemp(ts.MkAbs("."), "restored-*")
+		ts.Check(err)
+		launch(ts, []string{"drkit", "restore", "--region", region, dir}).finish(ts, 0)
+	}
+}
+
+// something-left: the opposite of nothing-left, for what was killed.
+func cmdSomethingLeft(ts *testscript.TestScript, neg bool, args []string) {
+	if len(processesOf(backgroundOf(ts).home)) < 3 {
+		ts.Fatalf("fewer than two canaries and a router run: nothing would be shown by their end")
 	}
 }

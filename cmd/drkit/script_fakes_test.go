@@ -41,7 +41,7 @@ func fakeEngine() {
 	case "stubborn": // serves well and ignores the first SIGTERM
 		stubborn(*model, *port, *adapter)
 	case "talks": // prints what it is told, then ends
-		fmt.Fprintln(os.Stderr, strings.Join(flags.Args(), " "))
+		fmt.Fprintln(os.Stderr, "RuntimeError: "+strings.Join(flags.Args(), " "))
 		os.Exit(1)
 	}
 	fmt.Fprintln(os.Stderr, "fake-engine has no fault "+fault)
@@ -118,10 +118,16 @@ type staleRouter struct {
 }
 
 func (r *staleRouter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if !r.admin(w, req.URL.Path, req.URL.Query().Get("url")) {
+		r.Handler.ServeHTTP(w, req)
+	}
+}
+
+// admin answers what is not for an engine.
+func (r *staleRouter) admin(w http.ResponseWriter, path, worker string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	worker := req.URL.Query().Get("url")
-	switch req.URL.Path {
+	switch path {
 	case "/list_workers":
 		r.json(w, map[string]any{"urls": r.listed})
 	case "/workers":
@@ -143,10 +149,9 @@ func (r *staleRouter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case "/metrics":
 		w.WriteHeader(http.StatusOK)
 	default:
-		r.mu.Unlock()
-		r.Handler.ServeHTTP(w, req)
-		r.mu.Lock()
+		return false
 	}
+	return true
 }
 
 func (r *staleRouter) json(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }

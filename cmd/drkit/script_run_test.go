@@ -19,9 +19,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// patience is how long a script waits for anything. Nothing here takes a tenth of
-// it; a command that does not end is stopped with its stacks in the log.
-const patience = 60 * time.Second
+// patience is how long a script waits for anything: ten times what the slowest
+// command takes. One that does not end is stopped, with its stacks in the log.
+const patience = 2 * time.Minute
 
 // background is what a script runs beside itself.
 type background struct {
@@ -170,6 +170,17 @@ func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 		default:
 			return false, nil
 		}
+	})
+}
+
+// await-file PATTERN: waits until a pattern finds a file.
+func cmdAwaitFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await-file PATTERN")
+	}
+	poll(ts, args[0], func() (bool, error) {
+		found, err := filepath.Glob(ts.MkAbs(args[0]))
+		return len(found) > 0, err
 	})
 }
 

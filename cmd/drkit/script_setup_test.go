@@ -56,19 +56,38 @@ func (f *fixture) make() (err error) {
 	return runProgram(f.dir, "replicate", "--yes", "--progress", "quiet")
 }
 
+// slow says that this test binary is much slower than drkit is. Engines and
+// routers, which have tests of their own, are then run from a drkit built as usual.
+var slow bool
+
+// enginePath is the drkit that canaries and routers are started from.
+var enginePath = sync.OnceValues(func() (string, error) {
+	self, err := exec.LookPath("drkit")
+	if err != nil || !slow {
+		return self, err
+	}
+	built := filepath.Join(filepath.Dir(self), "engine", "drkit") // removed with the folder
+	build := exec.Command("go", "build", "-o", built, ".")
+	build.Dir = sourceDir
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the engine: %w\n%s", err, out)
+	}
+	return built, nil
+})
+
 // writeService lays the service out, with short windows: what they prove is the
 // steps' own tests' matter, here they only have to pass.
 func writeService(dir string) error {
-	self, err := exec.LookPath("drkit")
+	engine, err := enginePath()
 	if err != nil {
 		return err
 	}
-	if err := demo.Write(dir, demo.StandIn(self)); err != nil {
+	if err := demo.Write(dir, demo.StandIn(engine)); err != nil {
 		return err
 	}
 	return replaceIn(filepath.Join(dir, "drkit.yaml"),
 		"ttft_p99: 5s", "ttft_p99: 30s",
-		"windows: 3, window: 1s, min_requests: 5", "windows: 1, window: 1s, min_requests: 20")
+		"windows: 3, window: 1s, min_requests: 5", "windows: 1, window: 1s, min_requests: 15")
 }
 
 var listening = regexp.MustCompile(`on (http://127\.0\.0\.1:\d+)`)
@@ -291,4 +310,14 @@ func cmdGrow(ts *testscript.TestScript, neg bool, args []string) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
+}
+
+// file-mode MODE PATTERN: chmod for the one file that a pattern finds.
+func cmdFileMode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: file-mode MODE PATTERN")
+	}
+	mode, err := strconv.ParseUint(args[0], 8, 32)
+	ts.Check(err)
+	ts.Check(os.Chmod(one(ts, args[1]), os.FileMode(mode)))
 }

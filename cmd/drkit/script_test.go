@@ -48,8 +48,9 @@ func scripts(dir string) testscript.Params {
 		Dir: dir, Setup: setup, Condition: condition, RequireUniqueNames: true, RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"service": cmdService, "edit": cmdEdit, "canary": cmdCanary, "router": cmdRouter, "playbook": cmdPlaybook, "fifo": cmdFifo, "damage": cmdDamage, "fill": cmdFill, "age": cmdAge, "listen": cmdListen,
-			"status": cmdStatus, "start": cmdStart, "await": cmdAwait, "signal": cmdSignal, "ended": cmdEnded, "kill-at": cmdKillAt,
-			"complains": cmdComplains, "json": cmdJSON, "plain": cmdPlain, "secret-free": cmdSecretFree, "nothing-left": cmdNothingLeft, "same": cmdSame, "endpoint": cmdEndpoint, "grow": cmdGrow, "glob": cmdGlob, "empty": cmdEmpty,
+			"status": cmdStatus, "start": cmdStart, "await": cmdAwait, "await-file": cmdAwaitFile, "signal": cmdSignal, "ended": cmdEnded, "kill-at": cmdKillAt,
+			"complains": cmdComplains, "json": cmdJSON, "plain": cmdPlain, "secret-free": cmdSecretFree, "nothing-left": cmdNothingLeft, "same": cmdSame, "endpoint": cmdEndpoint, "grow": cmdGrow, "file-mode": cmdFileMode, "glob": cmdGlob, "empty": cmdEmpty, "json-lines": cmdJSONLines, "redacted-runs": cmdRedactedRuns,
+			"whole-or-absent": cmdWholeOrAbsent, "something-left": cmdSomethingLeft,
 		},
 	}
 }
@@ -66,6 +67,8 @@ func setup(env *testscript.Env) error {
 	env.Setenv("USER", "tester")
 	env.Setenv("LC_ALL", "C")
 	env.Setenv("TZ", "UTC")
+	env.Setenv("MODELS", filepath.Join(sourceDir, "..", "..", "testdata", "models"))
+	env.Setenv("REHEARSAL", filepath.Join(sourceDir, "..", "..", "playbooks", "rehearsal.yaml"))
 	b := &background{env: env, home: home, running: map[string]*program{}}
 	env.Values[backgroundKey{}] = b
 	env.Defer(b.end)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -115,15 +116,16 @@ func secondSignal(ctx context.Context) <-chan struct{} {
 }
 
 // printError writes an error with its hint, the way every command does. The parts
-// of a joined error are written one by one, each with its own hint.
+// of a joined error are written one by one, each with its own hint; a result that
+// is printed already is no error to print.
 func printError(s *streams, err error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok && errext.Hint(err) != "" {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, part := range joined.Unwrap() {
 			printError(s, part)
 		}
 		return
 	}
-	if _, silent := err.(outcome); silent {
+	if o, ok := errors.AsType[outcome](err); ok && err.Error() == o.Error() {
 		return
 	}
 	fmt.Fprintf(s.Err, "drkit: %v\n", err)

@@ -22,6 +22,7 @@ type verifyOptions struct {
 	serviceOption
 	releaseOption
 	outputOption
+	reportOption
 	progressOption
 	Level, Require string
 	Regions        []string
@@ -55,6 +56,7 @@ copies of a broken release are still broken.`,
 	o.serviceOption.addFlags(c)
 	o.releaseOption.addFlags(c)
 	o.outputOption.addFlags(c)
+	o.reportOption.addFlags(c)
 	o.progressOption.addFlags(c)
 	c.Flags().StringVar(&o.Level, "level", "checksum", "how deep to look: presence, checksum or content")
 	c.Flags().StringVar(&o.Require, "require", "claimed", "least evidence of a match: claimed, recomputed or content")
@@ -64,6 +66,9 @@ copies of a broken release are still broken.`,
 
 func runVerify(ctx context.Context, s *streams, o verifyOptions) error {
 	if err := o.outputOption.check(); err != nil {
+		return err
+	}
+	if err := o.reportOption.check(); err != nil {
 		return err
 	}
 	mode, err := o.mode(s)
@@ -112,7 +117,7 @@ func (o verifyOptions) pair(ctx context.Context, s *streams, opts verify.Options
 	if err != nil {
 		return err
 	}
-	return o.print(s, nil, "", res)
+	return o.print(s, nil, nil, "", res)
 }
 
 func (o verifyOptions) release(ctx context.Context, s *streams, opts verify.Options, p progress.Progress) error {
@@ -140,7 +145,7 @@ func (o verifyOptions) release(ctx context.Context, s *streams, opts verify.Opti
 		}
 		results = append(results, res)
 	}
-	return o.print(s, gateFindings(c.manifest, svc), c.how, results...)
+	return o.print(s, svc, gateFindings(c.manifest, svc), c.how, results...)
 }
 
 // regions are those named, else every target.
@@ -171,7 +176,7 @@ type verifyDocument struct {
 }
 
 // print writes parity and, beside it, the findings that fail the release gate.
-func (o verifyOptions) print(s *streams, findings []manifest.Finding, how string, results ...verify.Result) error {
+func (o verifyOptions) print(s *streams, svc *service.Service, findings []manifest.Finding, how string, results ...verify.Result) error {
 	statuses := []errext.Status{}
 	for _, r := range results {
 		statuses = append(statuses, r.Reasons()...)
@@ -179,28 +184,35 @@ func (o verifyOptions) print(s *streams, findings []manifest.Finding, how string
 	if len(findings) > 0 {
 		statuses = append(statuses, errext.Gate)
 	}
-	if o.json() {
-		doc := verifyDocument{Document: verifyreport.NewDocument(results...), Manifest: how, Findings: append([]manifest.Finding{}, findings...)}
-		doc.Status = int(errext.Combine(statuses...))
-		if gate := errext.Gate.String(); len(findings) > 0 && !slices.Contains(doc.Reasons, gate) {
-			doc.Reasons = append(doc.Reasons, gate)
-		}
-		if err := writeJSON(s, doc); err != nil {
-			return err
-		}
-		return conclude(errext.Combine(statuses...))
+	status := errext.Combine(statuses...)
+	lost := o.write(s, o.result(svc, findings, status, results))
+	if lost != nil {
+		statuses = append(statuses, errext.Evidence)
 	}
+	if o.json() {
+		return reported(s, writeJSON(s, newVerifyDocument(how, findings, statuses, results)), lost, status)
+	}
+	return reported(s, printVerify(s, how, findings, results), lost, status)
+}
+
+func newVerifyDocument(how string, findings []manifest.Finding, statuses []errext.Status, results []verify.Result) verifyDocument {
+	doc := verifyDocument{Document: verifyreport.NewDocument(results...), Manifest: how, Findings: append([]manifest.Finding{}, findings...)}
+	doc.Status = int(errext.Combine(statuses...))
+	for _, s := range statuses {
+		if !slices.Contains(doc.Reasons, s.String()) {
+			doc.Reasons = append(doc.Reasons, s.String())
+		}
+	}
+	return doc
+}
+
+func printVerify(s *streams, how string, findings []manifest.Finding, results []verify.Result) error {
 	if how != "" {
 		fmt.Fprintf(s.Out, "release %s\n", how)
 	}
-	if err := verifyreport.Text(s.Out, results...); err != nil {
+	if err := verifyreport.Text(s.Out, results...); err != nil || len(findings) == 0 {
 		return err
 	}
-	if len(findings) > 0 {
-		fmt.Fprintf(s.Out, "\nthe release itself fails the gate: equal copies of it would be broken too\n")
-		if err := printFindings(s, slices.Values(findings)); err != nil {
-			return err
-		}
-	}
-	return conclude(errext.Combine(statuses...))
+	fmt.Fprintf(s.Out, "\nthe release itself fails the gate: equal copies of it would be broken too\n")
+	return printFindings(s, slices.Values(findings))
 }

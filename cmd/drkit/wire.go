@@ -23,6 +23,7 @@ import (
 	"drkit/internal/service"
 	"drkit/internal/store"
 	"drkit/internal/store/dir"
+	"drkit/internal/store/hf"
 	"drkit/manifest"
 	"drkit/manifest/release"
 )
@@ -39,12 +40,27 @@ func openStore(l service.Location) (store.ReadWriter, error) {
 }
 
 // openSource opens a place that is only read: a model, an adapter. Links are
-// followed: a model in a hub's cache is made of them.
+// followed: a model in a hub's cache is made of them. The cache and the hub
+// themselves also say what each file should be.
 func openSource(l service.Location) (store.Source, error) {
-	if l.Scheme == service.SchemeFile {
+	switch l.Scheme {
+	case service.SchemeFile:
+		if cache, ok, err := hf.Local(l.Path); ok || err != nil {
+			return sourceOr(cache, err)
+		}
 		return dir.New(l.Path), nil
+	case service.SchemeHF:
+		return sourceOr(hf.New(l.Path, hf.FromEnv(os.Getenv)))
 	}
 	return nil, unsupported(l)
+}
+
+// sourceOr keeps a source that failed from becoming an interface that is not nil.
+func sourceOr[T store.Source](s T, err error) (store.Source, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func unsupported(l service.Location) error {

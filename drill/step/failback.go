@@ -38,7 +38,7 @@ func (f failback) serves(ctx context.Context, source *replica) error {
 	if err := f.w.client(source.Endpoint()).Health(ctx); err != nil {
 		return err
 	}
-	return (boot{f.w}).models(ctx, source)
+	return boot(f).models(ctx, source)
 }
 
 // cleanup ends the traffic, takes back every change in reverse order, and proves

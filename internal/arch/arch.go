@@ -14,6 +14,7 @@ var everywhere = []string{"internal/errext", "internal/redact", "internal/progre
 var table = map[string][]string{
 	"internal/store":        {"manifest/digest"},
 	"internal/store/...":    {"internal/store", "internal/store/storetest", "manifest/digest"},
+	"internal/store/hf":     {"internal/store", "internal/store/dir", "internal/store/hf/hftest", "manifest/digest"},
 	"internal/strictyaml":   {},
 	"internal/safetensors":  {},
 	"internal/tokenizer":    {},
@@ -22,6 +23,7 @@ var table = map[string][]string{
 	"internal/pipenet":      {},
 	"internal/standin":      {"internal/safetensors", "internal/tokenizer", "internal/chattemplate", "internal/openai", "internal/pipenet"},
 	"internal/service":      {"manifest/region", "internal/strictyaml"},
+	"internal/registry":     {"manifest", "manifest/digest", "manifest/deploy"},
 	"internal/arch":         {},
 	"internal/demo":         {},
 	"manifest/digest":       {},
@@ -29,10 +31,13 @@ var table = map[string][]string{
 	"manifest/model":        readers,
 	"manifest/engine":       readers,
 	"manifest/deploy":       readers,
+	"manifest/deploy/...":   readers,
 	"manifest/probes":       readers,
 	"manifest":              {"manifest/model", "manifest/engine", "manifest/deploy", "manifest/probes", "manifest/digest", "manifest/region", "internal/store", "internal/store/dir", "internal/store/mem"},
 	"manifest/rules":        {"manifest", "manifest/model", "manifest/engine", "manifest/deploy", "manifest/probes", "manifest/digest", "internal/store"},
 	"manifest/release":      {"manifest", "manifest/digest", "internal/store"},
+	"manifest/oms":          {"manifest/digest"},
+	"manifest/export":       {"manifest", "manifest/model", "manifest/digest", "manifest/oms"},
 	"verify":                {"manifest", "manifest/digest", "manifest/release", "internal/store"},
 	"verify/report":         {"manifest", "verify", "internal/store", "internal/report"},
 	"replicate":             {"verify", "manifest", "manifest/digest", "manifest/region", "manifest/release", "internal/store"},
@@ -71,8 +76,8 @@ func allowed(from, to string, test bool) bool {
 func row(from string) []string {
 	best, key := -1, ""
 	for k := range table {
-		if matches(from, k) && len(k) > best {
-			best, key = len(k), k
+		if n := len(strings.TrimSuffix(k, "...")); matches(from, k) && n > best {
+			best, key = n, k
 		}
 	}
 	return table[key]

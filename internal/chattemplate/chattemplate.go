@@ -36,6 +36,7 @@ type Input struct {
 	AddGenerationPrompt bool
 	BOSToken, EOSToken  string // as tokenizer_config.json states them; empty when it does not
 	Now                 time.Time
+	Tools               []any // as in a request's tools; nil: none
 }
 
 // Template is a parsed template, safe for concurrent use.
@@ -76,7 +77,7 @@ func (t *Template) Render(in Input) (text string, err error) {
 		"add_generation_prompt": in.AddGenerationPrompt,
 		"bos_token":             in.BOSToken,
 		"eos_token":             in.EOSToken,
-		"tools":                 nil,
+		"tools":                 tools(in.Tools),
 		"documents":             nil,
 		"raise_exception": func(message string) (string, error) {
 			raised = &RaisedError{Message: message}
@@ -101,6 +102,14 @@ var environment = &exec.Environment{
 	Tests:             builtins.Tests,
 	ControlStructures: builtins.ControlStructures,
 	Methods:           builtins.Methods,
+}
+
+// tools is none where there are none, which templates test for.
+func tools(list []any) any {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
 }
 
 // messages keeps the order of keys, which a Go map would lose.

@@ -29,9 +29,9 @@ var shapes = []*regexp.Regexp{
 	regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{30,}\b`),
 	regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}`),
 	regexp.MustCompile(`(?i)(\bbasic\s+)[A-Za-z0-9+/=]{16,}`),
-	regexp.MustCompile(`([a-z][a-z0-9+.-]*://)[^/\s:@"']*:[^/\s@"']+@`),
-	regexp.MustCompile(`(?i)([?&](?:X-Amz-Signature|X-Amz-Security-Token|X-Amz-Credential|sig|token|access_token)=)[^&\s"']+`),
-	regexp.MustCompile(`(?i)((?:aws_secret_access_key|aws_session_token|api[_-]?key|secret[_-]?key|password|passwd)["']?\s*[:=]\s*["']?)[^\s"',}&]{6,}`),
+	regexp.MustCompile(`([a-z][a-z0-9+.-]*://)[^/\s:@"'\\]*:[^/\s@"'\\]+@`),
+	regexp.MustCompile(`(?i)([?&](?:X-Amz-Signature|X-Amz-Security-Token|X-Amz-Credential|sig|token|access_token)=)[^&\s"'\\]+`),
+	regexp.MustCompile(`(?i)((?:aws_secret_access_key|aws_session_token|api[_-]?key|secret[_-]?key|password|passwd)["']?\s*[:=]\s*["']?)[^\s"',}&\\]{6,}`),
 	regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
 }
 

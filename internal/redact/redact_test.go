@@ -2,6 +2,8 @@ package redact_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"drkit/internal/redact"
@@ -39,6 +41,16 @@ func TestWriterCatchesASplitSecret(t *testing.T) {
 	}
 	if got, want := out.String(), "a [redacted] b [redacted]r /usr/bin/long cor"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestJSONStaysJSON: a shape must not swallow the backslash of an escape.
+func TestJSONStaysJSON(t *testing.T) {
+	for _, in := range []string{`{"n":"password=abcdefg\\"x"}`, `{"n":"https://joe:s3cr3tpw\\"@host"}`, `{"u":"?sig=abcdef\\"y"}`} {
+		in = strings.ReplaceAll(in, `\\`, `\`)
+		if got := redact.New().String(in); !json.Valid([]byte(in)) || !json.Valid([]byte(got)) {
+			t.Errorf("%s became %s", in, got)
+		}
 	}
 }
 

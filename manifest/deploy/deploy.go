@@ -1,7 +1,7 @@
 // Package deploy reads deployment artifacts: Kubernetes YAML of any kind, Helm
 // values, kustomizations, Compose files, Dockerfiles and lockfiles. From each it
-// takes the container images, the command lines that start vLLM, and what a
-// person should know about it.
+// takes the container images, the command lines that start vLLM or SGLang, and
+// what a person should know about it.
 //
 // Hand in one file after the other:
 //
@@ -38,6 +38,7 @@ const (
 	KindPlainSecret     = "plain-secret"      // a secret in plain text
 	KindShellCommand    = "engine-shell"      // the engine is started by a shell script that drkit does not read whole
 	KindEngineEnv       = "engine-env"        // the engine's arguments hold variables without a known value
+	KindEngineRuntime   = "engine-runtime"    // something that is not in the file makes the engine's command line out of these settings
 )
 
 // Role says what a file is to a recovery; the words are those of the manifest.
@@ -76,26 +77,44 @@ type Image struct {
 // Pinned reports whether the reference names one content and no other.
 func (i Image) Pinned() bool { return i.Digest != digest.Digest{} }
 
-// EngineCommand is a container that starts vLLM. Argv and Env are what the
-// process gets and may hold secrets: give them to the reader of engine
-// configuration, never print them.
+// EngineCommand is a container, or another resource, that starts an engine. Argv
+// and Env are what the process gets and may hold secrets: give them to the reader
+// of engine configuration, never print them.
 type EngineCommand struct {
 	Path      string
 	Line      int    // where the arguments begin
 	Container string // its name, if it has one
 	Image     string
-	Entry     string   // "vllm" for `vllm serve`, "api_server" for the Python module
-	Argv      []string // after the program's name; begins with "serve" when Entry is vllm
+	Version   string   // of the engine, as the image's tag names it; "" when it does not
+	Entry     string   // vllm (vllm serve), api_server, launch_server or sglang (sglang serve)
+	Argv      []string // after the program's name; begins with "serve" where that is a subcommand
+	Places    []Place  // where each argument stands
 	Env       map[string]string
 	// EntryAssumed says that the entry point is the image's own, taken to be
 	// `vllm serve` as in the project's images.
 	EntryAssumed bool
-	// Exact is false when variables or a script keep Argv from being what the
-	// process really gets.
+	// Exact is false when variables, a script or a controller keep Argv from
+	// being known to be what the process really gets.
 	Exact bool
 
-	shell bool // a shell replaces variables
+	shell    bool           // a shell replaces variables
+	envLines map[string]int // where each variable's value stands
 }
+
+// Place is where an argument stands: a line of the file, in the value of an
+// environment variable if Env names one.
+type Place struct {
+	Line int
+	Env  string
+}
+
+// The entry points of engines, as EngineCommand names them.
+const (
+	entryVLLM      = "vllm"
+	entryAPIServer = "api_server"
+	entryLaunch    = "launch_server"
+	entrySGLang    = "sglang"
+)
 
 // Read reads one artifact. What it is follows from its name, and for YAML and
 // JSON from its content.

@@ -151,6 +151,7 @@ type dockerfile struct {
 
 	entrypoint, cmd *instruction // of the last stage
 	env             map[string]string
+	base            string // image of the last stage
 }
 
 func (d *dockerfile) instruction(in instruction, onBuild bool) {
@@ -209,6 +210,7 @@ func (d *dockerfile) from(in instruction) {
 	}
 	d.reference(fields[0], in.line)
 	d.entrypoint, d.cmd, d.env = nil, nil, map[string]string{}
+	d.base, _, _ = expand(fields[0], d.value)
 	d.stages[strconv.Itoa(d.froms)] = true
 	d.froms++
 	if len(fields) == 3 {
@@ -273,8 +275,8 @@ func (in instruction) lineOf(text string) int {
 
 // start adds the engine that the last stage starts by itself.
 func (d *dockerfile) start() {
-	var all []string
-	e := EngineCommand{Path: d.facts.Path, Env: d.env, Exact: true}
+	var all []argument
+	e := EngineCommand{Path: d.facts.Path, Image: d.base, Version: imageVersion(d.base), Env: d.env, Exact: true}
 	for _, in := range []*instruction{d.entrypoint, d.cmd} {
 		if in == nil {
 			continue
@@ -282,14 +284,17 @@ func (d *dockerfile) start() {
 		if e.Line == 0 {
 			e.Line = in.line
 		}
-		all = append(all, execForm(in.rest)...)
+		all = append(all, typed(in.line, execForm(in.rest)...)...)
 	}
-	argv, ok := d.engineArgv(&e, all, nil)
+	command, args := all, []argument(nil)
+	if d.entrypoint == nil { // CMD alone goes to the base image's entry point
+		command, args = nil, all
+	}
+	argv, ok := d.engineArgv(&e, command, args)
 	if !ok {
 		return
 	}
-	e.Argv = d.substitute(&e, argv, false)
-	d.facts.Engine = append(d.facts.Engine, e)
+	d.add(&e, argv, false)
 }
 
 // execForm reads ENTRYPOINT and CMD: a JSON list, or text for a shell.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	"gopkg.in/yaml.v3"
 
 	"drkit/manifest/digest"
 )
@@ -42,7 +43,9 @@ func lastPart(reference string) string {
 type found struct {
 	facts     Facts
 	problems  []Problem
-	templated bool // said once that a template is not rendered
+	templated bool                // said once that a template is not rendered
+	kserve    bool                // inside of an LLMInferenceService
+	done      map[*yaml.Node]bool // read already as more than a container
 }
 
 func (f *found) note(line int, kind, what string) {

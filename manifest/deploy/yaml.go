@@ -133,7 +133,12 @@ func (f *found) walk(n *yaml.Node, compose bool) {
 			f.secret(n)
 			return
 		}
+		f.resource(n)
 		f.mapping(n, compose)
+		if kind := scalar(get(n, "kind")); kind == "LLMInferenceService" || kind == "LLMInferenceServiceConfig" {
+			f.kserve = true
+			defer func() { f.kserve = false }()
+		}
 	case yaml.ScalarNode:
 		if secretValue.MatchString(n.Value) {
 			f.note(n.Line, KindPlainSecret, "a token or private key stands here in plain text; move it to a Secret that is not in the repository")
@@ -161,7 +166,9 @@ func (f *found) mapping(n *yaml.Node, compose bool) {
 		}
 	}
 	f.envVar(n)
-	f.engine(n, compose)
+	if !f.done[n] {
+		f.engine(n, compose)
+	}
 }
 
 // imageValue reads what stands at a key image: a reference, the parts of one as

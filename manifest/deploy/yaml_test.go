@@ -121,7 +121,10 @@ func compareCommands(t *testing.T, got, want []EngineCommand) {
 		t.Fatalf("%d commands, want %d: %+v", len(got), len(want), got)
 	}
 	for i, g := range got {
-		g.Image, g.Env, g.shell = "", nil, false
+		if len(g.Places) != len(g.Argv) {
+			t.Errorf("%d places for %q", len(g.Places), g.Argv)
+		}
+		g.Image, g.Version, g.Env, g.Places, g.shell, g.envLines = "", "", nil, nil, false, nil
 		if !reflect.DeepEqual(g, want[i]) {
 			t.Errorf("got  %+v\nwant %+v", g, want[i])
 		}

@@ -29,7 +29,13 @@ func (p *parse) options() *failure {
 	if f := p.consume(words); f != nil {
 		return f
 	}
-	return p.unrecognized()
+	if f := p.required(); !p.gone(f) {
+		return f
+	}
+	if f := p.unrecognized(); !p.gone(f) {
+		return f
+	}
+	return nil
 }
 
 func (p *parse) classify(args []token) ([]word, *failure) {
@@ -43,8 +49,11 @@ func (p *parse) classify(args []token) ([]word, *failure) {
 			return words, nil
 		}
 		w, f := p.classifyOne(t)
-		if f != nil {
+		if !p.gone(f) {
 			return nil, f
+		}
+		if f != nil {
+			w = word{token: t, class: 'O'}
 		}
 		words[i] = w
 	}
@@ -56,14 +65,14 @@ func (p *parse) classifyOne(t token) (word, *failure) {
 	if len(t.text) < 2 || t.text[0] != '-' {
 		return value, nil
 	}
-	known := catalogue().byFlag
+	known := p.t.byFlag
 	if o := known[t.text]; o != nil {
 		return word{token: t, class: 'O', option: o, flag: t.text}, nil
 	}
 	if name, explicit, ok := strings.Cut(t.text, "="); ok && known[name] != nil {
 		return word{token: t, class: 'O', option: known[name], flag: name, explicit: &explicit}, nil
 	}
-	matches := abbreviated(t)
+	matches := p.t.abbreviated(t)
 	switch {
 	case len(matches) > 1:
 		names := make([]string, len(matches))
@@ -86,20 +95,20 @@ func (p *parse) classifyOne(t token) (word, *failure) {
 
 // abbreviated lists the options that t may stand for: any that begin with it,
 // and a short option with its value stuck on (-q8).
-func abbreviated(t token) []word {
+func (c *table) abbreviated(t token) []word {
 	var out []word
 	prefix, explicit := t.text, (*string)(nil)
 	long := strings.HasPrefix(t.text, "--")
 	if name, value, ok := strings.Cut(t.text, "="); ok && long {
 		prefix, explicit = name, &value
 	}
-	for _, flag := range catalogue().flags {
+	for _, flag := range c.flags {
 		switch {
 		case !long && flag == t.text[:2]:
 			stuck := t.text[2:]
-			out = append(out, word{token: t, class: 'O', option: catalogue().byFlag[flag], flag: flag, explicit: &stuck})
+			out = append(out, word{token: t, class: 'O', option: c.byFlag[flag], flag: flag, explicit: &stuck})
 		case strings.HasPrefix(flag, prefix):
-			out = append(out, word{token: t, class: 'O', option: catalogue().byFlag[flag], flag: flag, explicit: explicit})
+			out = append(out, word{token: t, class: 'O', option: c.byFlag[flag], flag: flag, explicit: explicit})
 		}
 	}
 	return out
@@ -118,7 +127,7 @@ func negativeNumber(s string) bool {
 // consume walks over the words: options with their values, and the one
 // positional argument, the model.
 func (p *parse) consume(words []word) *failure {
-	positional := true
+	positional := p.t.engine == VLLM
 	last := -1
 	for i, w := range words {
 		if w.class == 'O' {
@@ -135,10 +144,10 @@ func (p *parse) consume(words []word) *failure {
 		}
 		p.extra(words[i:next])
 		taken, f := p.consumeOption(words, next)
-		if f != nil {
+		if !p.gone(f) {
 			return f
 		}
-		i = next + taken
+		i = next + max(taken, 1)
 	}
 	if positional {
 		i = p.takeModel(words, i)
@@ -188,7 +197,7 @@ func (p *parse) consumeOption(words []word, i int) (int, *failure) {
 		}
 		values = append(values, v.token)
 	}
-	if len(values) == 0 && !w.option.takesNone() && w.option.NArgs != "?" {
+	if len(values) == 0 && !w.option.takesNone() && w.option.NArgs != "?" && w.option.NArgs != "*" {
 		return 0, p.missingValue(w, words[i+1:])
 	}
 	return 1 + len(values), p.assign(w, values)
@@ -199,7 +208,7 @@ func (o *option) most() int {
 	switch {
 	case o.takesNone():
 		return 0
-	case o.NArgs == "+":
+	case o.NArgs == "+" || o.NArgs == "*":
 		return 1 << 30
 	}
 	return 1
@@ -240,6 +249,9 @@ func (p *parse) assign(w word, values []token) *failure {
 	if o.Action == "help" {
 		return &failure{exit: 0, errorType: "SystemExit", kind: KindExitsAtOnce, what: "the engine prints its help and exits", path: w.path, line: w.line}
 	}
+	if f, done := p.retired(w); done {
+		return f
+	}
 	p.given[o.dest()] = w.token
 	if o.Deprecated {
 		p.noteDeprecated(w)
@@ -248,7 +260,7 @@ func (p *parse) assign(w word, values []token) *failure {
 		p.values[o.dest()] = !o.negative(w.flag)
 		return nil
 	}
-	if len(values) == 0 {
+	if len(values) == 0 && o.NArgs == "?" {
 		p.values[o.dest()] = o.Const
 		return nil
 	}
@@ -277,6 +289,12 @@ func (p *parse) noteDeprecated(w word) {
 func (p *parse) store(o *option, t token, converted []any) *failure {
 	dest := o.dest()
 	switch {
+	case o.Action == "LoRAPathAction":
+		paths, f := p.loraPaths(t, converted)
+		p.values[dest] = paths
+		return f
+	case o.Action == "DeprecatedStoreConstAction":
+		p.values[dest] = true // the one value that it takes became a switch
 	case o.Action == "LoRAParserAction":
 		modules, f := p.loraModules(o, t, converted)
 		p.values[dest] = modules
@@ -284,7 +302,7 @@ func (p *parse) store(o *option, t token, converted []any) *failure {
 	case o.Action == "append":
 		before, _ := p.values[dest].([]any)
 		p.values[dest] = append(before, converted...)
-	case o.NArgs == "+":
+	case o.NArgs == "+" || o.NArgs == "*":
 		p.values[dest] = converted
 	default:
 		p.values[dest] = converted[0]

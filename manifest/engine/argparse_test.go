@@ -30,7 +30,7 @@ func TestArgparse(t *testing.T) {
 			t.Fatal(err)
 		}
 		compared++
-		p := &parse{cmd: Command{Argv: want.Argv, Entry: EntryCLI}, values: map[string]any{}, given: map[string]token{}, judged: true}
+		p := newParse(Command{Argv: want.Argv, Entry: EntryCLI})
 		f := p.expand()
 		if f == nil {
 			f = p.options()

@@ -9,19 +9,17 @@ import (
 
 // expand does what vLLM's own parser does before argparse sees the arguments:
 // it moves --model to the front, puts the file in place of --config FILE,
-// writes dashes for underscores, and gathers dotted options into JSON.
+// writes dashes for underscores, and gathers dotted options into JSON. How far
+// each release goes was read in its source.
 func (p *parse) expand() *failure {
-	args := make([]token, len(p.cmd.Argv))
-	for i, a := range p.cmd.Argv {
-		args[i] = token{text: a, path: p.cmd.Path, line: p.cmd.Line}
-	}
+	args := p.arguments()
 	if p.serve() {
 		moved, f := p.moveModel(args)
 		if f != nil {
 			return f
 		}
 		args = moved
-		if f := servedNameFirst(args); f != nil {
+		if f := p.servedNameFirst(args); f != nil {
 			return f
 		}
 	}
@@ -29,20 +27,41 @@ func (p *parse) expand() *failure {
 	if f != nil {
 		return f
 	}
-	args, f = p.gatherDotted(dashes(args))
+	args, f = p.gatherDotted(p.t.dashes(args))
 	p.tokens = args
 	return f
 }
 
+// arguments are the command line's words with where each came from.
+func (p *parse) arguments() []token {
+	args := make([]token, len(p.cmd.Argv))
+	for i, a := range p.cmd.Argv {
+		args[i] = token{text: a, path: p.cmd.Path, line: p.cmd.Line}
+		if i < len(p.cmd.Sources) {
+			from := p.cmd.Sources[i]
+			args[i].path, args[i].line, args[i].env = from.Path, from.Line, from.Env
+		}
+	}
+	return args
+}
+
 var (
 	modelFlag      = regexp.MustCompile(`^--model(=.+|$)`)
+	modelFlagOnce  = regexp.MustCompile(`^--model(=|$)`) // until 0.16.0
 	configFlag     = regexp.MustCompile(`^--config(=.+|$)`)
 	servedNameFlag = regexp.MustCompile(`^--served[-_]model[-_]name(=.+|$)`)
 )
 
 // moveModel makes a --model of the command line the positional model.
 func (p *parse) moveModel(args []token) ([]token, *failure) {
-	i := slices.IndexFunc(args, func(t token) bool { return modelFlag.MatchString(t.text) })
+	flag := modelFlag
+	if !p.t.since("0.18.1") {
+		flag = modelFlagOnce
+	}
+	i := slices.IndexFunc(args, func(t token) bool { return flag.MatchString(t.text) })
+	if p.t.does("model_option", "exit 1") {
+		return args, p.noModelFlag(args)
+	}
 	if i < 0 {
 		return args, nil
 	}
@@ -50,8 +69,8 @@ func (p *parse) moveModel(args []token) ([]token, *failure) {
 	if value, ok := strings.CutPrefix(model.text, "--model="); ok {
 		model.text = value
 	} else {
-		if i+1 >= len(args) || strings.HasPrefix(args[i+1].text, "-") {
-			return nil, &failure{exit: 2, errorType: "argparse", text: "vllm: error: argument --model: expected one argument",
+		if i+1 >= len(args) {
+			return nil, &failure{exit: 1, errorType: "IndexError", text: "list index out of range",
 				kind: KindBadValue, what: "--model needs a value", path: model.path, line: model.line}
 		}
 		model, rest = args[i+1], i+2
@@ -59,10 +78,21 @@ func (p *parse) moveModel(args []token) ([]token, *failure) {
 	return slices.Concat(args[:1], []token{model}, args[1:i], args[rest:]), nil
 }
 
+// noModelFlag is how `vllm serve` refused --model at first.
+func (p *parse) noModelFlag(args []token) *failure {
+	i := slices.IndexFunc(args, func(t token) bool { return t.text == "--model" })
+	if i < 0 {
+		return nil
+	}
+	return &failure{exit: 1, errorType: "ValueError", kind: KindBadValue, path: args[i].path, line: args[i].line,
+		text: "With `vllm serve`, you should provide the model as a positional argument or in a config file instead of via the `--model` option.",
+		what: fmt.Sprintf("vLLM %s takes the model as the first argument or in the configuration file, not by --model", p.t.version)}
+}
+
 // servedNameFirst is vLLM's guard against `vllm serve --served-model-name a MODEL`,
 // which would take MODEL for a second name.
-func servedNameFirst(args []token) *failure {
-	if len(args) < 2 || !strings.HasPrefix(args[1].text, "-") {
+func (p *parse) servedNameFirst(args []token) *failure {
+	if !p.t.since("0.18.1") || len(args) < 2 || !strings.HasPrefix(args[1].text, "-") {
 		return nil
 	}
 	has := func(r *regexp.Regexp) bool {
@@ -77,11 +107,11 @@ func servedNameFirst(args []token) *failure {
 }
 
 // dashes writes - for _ in option names, up to the first point, and spells out -O.
-func dashes(args []token) []token {
+func (c *table) dashes(args []token) []token {
 	out := make([]token, 0, len(args))
 	for i, t := range args {
 		switch {
-		case strings.HasPrefix(t.text, "--help="):
+		case strings.HasPrefix(t.text, "--help=") && c.since("0.11.2"):
 			t.text = "--help"
 		case strings.HasPrefix(t.text, "--"):
 			name, value, ok := strings.Cut(t.text, "=")
@@ -90,17 +120,44 @@ func dashes(args []token) []token {
 				t.text += "=" + value
 			}
 		case strings.HasPrefix(t.text, "-O") && t.text != "-O":
-			level := t
-			level.text = strings.TrimPrefix(t.text[2:], "=")
-			t.text = "--optimization-level"
-			out = append(out, t, level)
+			out = append(out, c.optimization(t)...)
 			continue
 		case t.text == "-O" && i+1 < len(args) && slices.Contains([]string{"0", "1", "2", "3"}, args[i+1].text):
 			t.text = "--optimization-level"
+			if field, ok := c.optimizationField(); ok {
+				t.text = "-O." + field
+			}
 		}
 		out = append(out, t)
 	}
 	return out
+}
+
+// optimization spells out -O3: an option of its own, or in older releases a field
+// of the compilation config.
+func (c *table) optimization(t token) []token {
+	level := t
+	level.text = strings.TrimPrefix(t.text[2:], "=")
+	field, asField := c.optimizationField()
+	switch {
+	case strings.HasPrefix(t.text, "-O.") && asField: // gathered with the other dotted options
+		return []token{t}
+	case strings.HasPrefix(t.text, "-O.") && c.version == "0.12.0":
+		t.text = "-cc" + strings.ReplaceAll(t.text[2:], "-O", "-cc")
+		return []token{t}
+	case asField:
+		t.text = "-O." + field + "=" + level.text
+		return []token{t}
+	}
+	t.text = "--optimization-level"
+	return []token{t, level}
+}
+
+// optimizationField is the field of the compilation config that -O sets, if it is
+// one in this release.
+func (c *table) optimizationField() (string, bool) {
+	how, _ := c.behaviour["O3"].(string)
+	return strings.CutPrefix(how, "compilation-config.")
 }
 
 func dashName(name string) string {
@@ -141,7 +198,7 @@ func (p *parse) gatherDotted(args []token) ([]token, *failure) {
 			values[parts[0]] = newDict()
 			names = append(names, t.with(parts[0], false))
 		}
-		p.mergeDotted(t, values[parts[0]], parts[1:], dottedValue(value, strings.HasSuffix(name, "+")))
+		p.mergeDotted(t, values[parts[0]], parts[1:], p.t.dottedValue(value, strings.HasSuffix(name, "+")))
 	}
 	for _, n := range names {
 		json, f := dumps(values[n.text])
@@ -163,9 +220,10 @@ func (p *parse) noteRepeated(t token, name string, seen map[string]bool) {
 	seen[name] = true
 }
 
-// dottedValue reads the value as JSON, then as a number with a unit, then as text.
-// A name that ends in + takes a list separated by commas.
-func dottedValue(s string, list bool) any {
+// dottedValue reads the value as JSON, then as a number with a unit, which older
+// releases do not know, then as text. A name that ends in + takes a list
+// separated by commas.
+func (c *table) dottedValue(s string, list bool) any {
 	if list {
 		var out []any
 		for part := range strings.SplitSeq(s, ",") {
@@ -176,7 +234,7 @@ func dottedValue(s string, list bool) any {
 	if v, err := loads(s, false); err == nil {
 		return v
 	}
-	if v, err := humanInt(s); err == nil {
+	if v, err := humanInt(s); err == nil && c.since("0.20.2") {
 		return v
 	}
 	return s

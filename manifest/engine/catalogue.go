@@ -2,23 +2,11 @@ package engine
 
 import (
 	"bytes"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 )
-
-// Version is the release of vLLM whose options the catalogue holds.
-const Version = "0.32.0"
-
-// catalogueJSON was dumped from the running parser of `vllm serve` 0.32.0 (CPU
-// build, Python 3.11, transformers 5.19.0): every option with its type,
-// default, choices and spellings, and the fields of the JSON options' classes.
-//
-//go:embed vllm-0.32.0.json
-var catalogueJSON []byte
 
 // option is one record of the catalogue. The short JSON names are the file's.
 type option struct {
@@ -29,8 +17,10 @@ type option struct {
 	Aliases    []string        `json:"al"`
 	Short      []string        `json:"s"`
 	Negatable  bool            `json:"neg"`
+	Inverse    []string        `json:"inv"` // enable-x for disable-x and the other way round
+	Required   bool            `json:"req"`
 	RawChoices []any           `json:"c"`
-	NArgs      string          `json:"nargs"` // "", "?" or "+"
+	NArgs      string          `json:"nargs"` // "", "?", "*" or "+"
 	NoneIsNull bool            `json:"none"`  // "None" and "" mean null
 	Class      string          `json:"k"`
 	Late       bool            `json:"late"` // the JSON's fields are checked after parsing
@@ -58,50 +48,21 @@ type field struct {
 	HasDefault bool
 }
 
+// table is the option catalogue of one release.
 type table struct {
-	options []*option
-	byFlag  map[string]*option // every spelling, with dashes in front
-	byDest  map[string]*option
-	flags   []string // the spellings in the parser's order
-	classes map[string]map[string]*field
+	engine, version string
+	order           []int // version as numbers
+	options         []*option
+	byFlag          map[string]*option // every spelling, with dashes in front
+	byDest          map[string]*option // the first option of each destination
+	flags           []string           // the spellings in the parser's order
+	classes         map[string]map[string]*field
+	behaviour       map[string]any // how this release reads configuration, as recorded
+	env             []string       // variables that the release reads, sorted
+	release         Release
 }
 
-// catalogue decodes the embedded file once. The file is part of the program, so
-// damage in it is a fault of the build and stops the program.
-var catalogue = sync.OnceValue(func() *table {
-	t, err := newTable(catalogueJSON)
-	if err != nil {
-		panic(fmt.Sprintf("reading the embedded option catalogue: %v", err))
-	}
-	return t
-})
-
-func newTable(data []byte) (*table, error) {
-	var file struct {
-		Options json.RawMessage              `json:"options"`
-		Classes map[string]map[string]*field `json:"json_classes"`
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		return nil, err
-	}
-	t := &table{byFlag: map[string]*option{}, byDest: map[string]*option{}, classes: file.Classes}
-	for _, fields := range t.classes {
-		for _, f := range fields {
-			f.HasDefault = f.RawDefault != nil
-			f.Default = constant(f.RawDefault)
-		}
-	}
-	err := inOrder(file.Options, func(name string, raw json.RawMessage) error {
-		o := &option{Name: name}
-		if err := json.Unmarshal(raw, o); err != nil {
-			return fmt.Errorf("option %s: %w", name, err)
-		}
-		t.add(o)
-		return nil
-	})
-	return t, err
-}
-
+// add reads the option's values and registers it.
 func (t *table) add(o *option) {
 	o.Default, o.Const = constant(o.RawDefault), constant(o.RawConst)
 	for _, c := range o.RawChoices {
@@ -110,8 +71,15 @@ func (t *table) add(o *option) {
 		}
 		o.Choices = append(o.Choices, c)
 	}
+	t.register(o)
+}
+
+// register makes an option known by its spellings.
+func (t *table) register(o *option) {
 	t.options = append(t.options, o)
-	t.byDest[o.dest()] = o
+	if t.byDest[o.dest()] == nil {
+		t.byDest[o.dest()] = o
+	}
 	for _, flag := range o.spellings() {
 		t.byFlag[flag] = o
 		t.flags = append(t.flags, flag)
@@ -153,7 +121,7 @@ func constant(raw json.RawMessage) any {
 	return v
 }
 
-// spellings are the option's flags in the order in which argparse names them.
+// spellings are the option's flags in the order in which argparse knows them.
 func (o *option) spellings() []string {
 	if o.Positional {
 		return nil
@@ -165,11 +133,22 @@ func (o *option) spellings() []string {
 			out = append(out, "--no-"+long)
 		}
 	}
-	return append(out, o.Short...)
+	out = append(out, o.Short...)
+	for _, inverse := range o.Inverse {
+		out = append(out, "--"+inverse)
+	}
+	return out
 }
 
-// display is the option's name in argparse's messages.
-func (o *option) display() string { return strings.Join(o.spellings(), "/") }
+// display is the option's name in argparse's messages. Where both enable-x and
+// disable-x exist, the --no- forms are not shown.
+func (o *option) display() string {
+	shown := o.spellings()
+	if len(o.Inverse) > 0 {
+		shown = slices.DeleteFunc(shown, func(flag string) bool { return strings.HasPrefix(flag, "--no-") })
+	}
+	return strings.Join(shown, "/")
+}
 
 func (o *option) dest() string {
 	if o.DestName != "" {
@@ -180,12 +159,13 @@ func (o *option) dest() string {
 
 // negative reports whether flag switches the option off.
 func (o *option) negative(flag string) bool {
-	return o.Negatable && strings.HasPrefix(flag, "--no-") && slices.Contains(o.spellings(), flag)
+	return o.Negatable && strings.HasPrefix(flag, "--no-") && slices.Contains(o.spellings(), flag) ||
+		slices.Contains(o.Inverse, strings.TrimPrefix(flag, "--"))
 }
 
 // takesNone reports whether the option stands alone, without a value.
 func (o *option) takesNone() bool {
-	return o.Type == "bool" || o.Action == "store_true" || o.Action == "help"
+	return o.Type == "bool" || o.Action == "store_true" || o.Action == "help" || o.Action == "DeprecatedAction"
 }
 
 // nearest is the long spelling closest to an unknown flag, or "" when none is

@@ -73,13 +73,17 @@ type classReader struct {
 }
 
 func (c *classReader) read(class string, given *dict, at string) *dict {
-	fields := catalogue().classes[class]
+	fields := c.p.t.classes[class]
 	out := newDict()
 	out.set("@", class, 0)
 	for _, it := range given.items {
 		name := text(it.key)
 		f := fields[name]
 		if f == nil || f.Init != nil && !*f.Init {
+			if c.p.t.does("nested_unknown_field", "dropped") {
+				c.note(KindFieldDropped, fmt.Sprintf("--%s has no field %s in vLLM %s; it is dropped in silence, and ends the engine from 0.13.0 on", c.option.Name, at+name, c.p.t.version))
+				continue
+			}
 			c.noteField(at+name, it.value)
 			continue
 		}
@@ -186,7 +190,12 @@ func (c *classReader) choice(f *field, name string, v any) {
 	c.uncertain(fmt.Sprintf("%q is not among the known values of the field %s of --%s: %s", s, name, c.option.Name, joinAny(f.RawChoices)))
 }
 
-func (c *classReader) uncertain(what string) { c.p.note(c.token, KindUncertainValue, what) }
+func (c *classReader) uncertain(what string) { c.note(KindUncertainValue, what) }
+
+func (c *classReader) note(kind, what string) {
+	c.p.note(c.token, kind, what)
+	c.p.problems[len(c.p.problems)-1].Option = "--" + c.option.Name
+}
 
 func joinAny(values []any) string {
 	out := make([]string, len(values))

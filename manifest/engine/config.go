@@ -71,7 +71,7 @@ func (p *parse) placeConfig(args, config []token, i int) ([]token, *failure) {
 // readConfig flattens the file that t names.
 func (p *parse) readConfig(t token) ([]token, *failure) {
 	if suffix, bad := badSuffix(t.text); bad {
-		f := suffixFailure(t.text, suffix)
+		f := p.suffixFailure(t.text, suffix)
 		f.path, f.line = t.path, t.line
 		return nil, f
 	}
@@ -82,15 +82,14 @@ func (p *parse) readConfig(t token) ([]token, *failure) {
 			what: fmt.Sprintf("the configuration file %s is not there", t.text)}
 	}
 	if !ok {
-		p.judged, p.unseen = false, true
-		p.note(t, KindConfigMissing, fmt.Sprintf("the configuration file %s was not among the files, so the options in it are not judged; list it under engine.configs", t.text))
+		p.noteUnseen(t)
 		return nil, nil
 	}
-	negated := func(flag string) bool { return catalogue().byFlag[flag] != nil }
-	if p.serve() {
-		negated = nil
+	var negated func(string) bool
+	if !p.serve() && p.t.since("0.28.0") {
+		negated = func(flag string) bool { return p.t.byFlag[flag] != nil }
 	}
-	config, problems, f := flatten(data, t.text, negated)
+	config, problems, f := p.t.flatten(data, t.text, negated)
 	p.problems = append(p.problems, problems...)
 	for _, c := range config {
 		if c.text == "--config" && c.key == "config" {
@@ -100,6 +99,11 @@ func (p *parse) readConfig(t token) ([]token, *failure) {
 	return config, f
 }
 
+func (p *parse) noteUnseen(t token) {
+	p.judged, p.unseen = false, true
+	p.note(t, KindConfigMissing, fmt.Sprintf("the configuration file %s was not among the files, so the options in it are not judged; list it under engine.configs", t.text))
+}
+
 // badSuffix is what follows the last point of a name that is neither .yaml nor .yml.
 func badSuffix(name string) (string, bool) {
 	parts := strings.Split(name, ".")
@@ -107,8 +111,12 @@ func badSuffix(name string) (string, bool) {
 	return suffix, suffix != "yaml" && suffix != "yml"
 }
 
-func suffixFailure(name, suffix string) *failure {
-	return &failure{exit: 1, errorType: "ValueError", kind: KindBadSuffix,
+func (p *parse) suffixFailure(name, suffix string) *failure {
+	f := &failure{exit: 1, errorType: "ValueError", kind: KindBadSuffix,
 		text: fmt.Sprintf("Config file must be of a yaml/yml type. %s supplied", suffix),
 		what: fmt.Sprintf("the name of the configuration file %q must end in .yaml or .yml, in small letters", name)}
+	if !p.t.since("0.11.2") { // the words are not put together
+		f.text = fmt.Sprintf("('Config file must be of a yaml/yml type. %%s supplied', %s)", quote(suffix))
+	}
+	return f
 }

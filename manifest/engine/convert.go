@@ -9,20 +9,17 @@ import (
 // convert reads one value of an option as its type asks, and checks it against
 // the option's choices.
 func (p *parse) convert(o *option, t token) (any, *failure) {
-	if o.NoneIsNull && (t.text == "" || t.text == "None") {
-		if len(o.Choices) > 0 {
-			p.note(t, KindUncertainValue, fmt.Sprintf("--%s takes fixed values, and whether the engine takes null for it has not been measured; leave it out to have the default", o.Name))
+	var v any
+	if !o.NoneIsNull || t.text != "" && t.text != "None" {
+		var f *failure
+		if v, f = p.typed(o, t); f != nil {
+			return nil, f
 		}
-		return nil, nil
 	}
-	v, f := p.typed(o, t)
-	if f != nil {
-		return nil, f
-	}
-	if t.null && f == nil && o.Type == "str" {
+	if t.null && v != nil && o.Type == "str" {
 		p.note(t, KindNullValue, fmt.Sprintf(`%s: null becomes the text "None"; remove the line to have the default`, t.key))
 	}
-	if o.Normal {
+	if o.Normal && v != nil {
 		v = strings.ReplaceAll(strings.ToLower(t.text), "-", "_")
 	}
 	if len(o.Choices) > 0 && !slices.ContainsFunc(o.Choices, func(c any) bool { return equal(c, v) }) {
@@ -50,6 +47,7 @@ var converters = map[string]struct {
 	"int":               {parseInt, "int", "<class 'int'>"},
 	"float":             {parseFloat, "float", "<class 'float'>"},
 	"human_int":         {humanInt, "human_readable_int", "<function human_readable_int>"},
+	"si_int":            {siInt, "human_readable_int", "<function human_readable_int>"},
 	"human_int_or_auto": {humanIntOrAuto, "human_readable_int_or_auto", "<function human_readable_int_or_auto>"},
 	"json":              {func(s string) (any, error) { return loads(s, false) }, "loads", "<function loads>"},
 }
@@ -77,7 +75,7 @@ func (p *parse) typed(o *option, t token) (any, *failure) {
 	shown := p.shown(o, t)
 	message := fmt.Sprintf("invalid %s value: %s", c.name, quote(shown))
 	switch {
-	case isBinaryDecimal(err):
+	case keepsWords(err):
 		message = err.Error()
 	case o.NoneIsNull || o.Type == "str_or_json":
 		message = fmt.Sprintf("Value %s cannot be converted to %s.", shown, c.shown)
@@ -130,7 +128,10 @@ func (p *parse) loraModule(t token, s string) (*dict, *failure) {
 	shown := hideText(s)
 	m := newDict()
 	m.set("@", "LoRAModulePath", 0)
-	defaults := []item{{key: "name"}, {key: "path"}, {key: "base_model_name"}, {key: "is_3d_lora_weight", value: false}}
+	defaults := []item{{key: "name"}, {key: "path"}, {key: "base_model_name"}}
+	if p.t.since("0.24.0") {
+		defaults = append(defaults, item{key: "is_3d_lora_weight", value: false})
+	}
 	for _, it := range defaults {
 		m.set(it.key, it.value, 0)
 	}

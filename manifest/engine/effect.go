@@ -11,19 +11,23 @@ func (p *parse) model() string {
 	if tag, ok := p.values["model_tag"].(string); ok && p.serve() {
 		return tag
 	}
+	if p.t.engine == SGLang {
+		m, _ := p.values["model_path"].(string)
+		return m
+	}
 	if m, ok := p.values["model"].(string); ok {
 		return m
 	}
-	m, _ := catalogue().byFlag["--model"].Default.(string)
+	m, _ := p.t.byFlag["--model"].Default.(string)
 	return m
 }
 
 // nonDefault lists the values that differ from their defaults, by destination.
 func (p *parse) nonDefault() map[string]any {
 	out := map[string]any{}
-	for _, o := range catalogue().options {
+	for _, o := range p.t.options {
 		v, ok := p.values[o.dest()]
-		if !ok || !o.Unset && same(o, v) {
+		if _, listed := out[o.dest()]; listed || !ok || !o.Unset && same(o, v) {
 			continue
 		}
 		out[o.dest()] = plain(p.maskValue(o, v))
@@ -42,17 +46,21 @@ func same(o *option, v any) bool {
 
 // afterwards are vLLM's quick checks between parsing and loading.
 func (p *parse) afterwards() *failure {
+	p.noteSecrets()
+	if p.t.engine == SGLang {
+		return nil
+	}
 	if t, ok := p.given["model_tag"]; ok && !p.serve() {
 		p.note(t, KindModelIgnored, fmt.Sprintf("%q stands alone; this entry point takes the model from --model only", t.text))
 	}
-	p.noteSecrets()
 	if f := p.templateMissing(); f != nil {
 		return f
 	}
-	for _, need := range [][2]string{
-		{"enable-auto-tool-choice", "tool-call-parser"},
-		{"enable-log-outputs", "enable-log-requests"},
-	} {
+	needs := [][2]string{{"enable-auto-tool-choice", "tool-call-parser"}}
+	if p.t.since("0.11.2") {
+		needs = append(needs, [2]string{"enable-log-outputs", "enable-log-requests"})
+	}
+	for _, need := range needs {
 		if f := p.companion(need[0], need[1]); f != nil {
 			return f
 		}

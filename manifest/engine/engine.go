@@ -1,19 +1,21 @@
-// Package engine predicts what vLLM makes of its configuration: the YAML file
-// given with --config, and the command line. It answers, without Python, which
-// options take effect, whether the process would exit before it loads a model,
-// and with which words.
+// Package engine predicts what vLLM and SGLang make of their configuration: the
+// YAML file given with --config, and the command line. It answers, without
+// Python, which options take effect, where each came from, whether the process
+// would exit before it loads a model, and with which words; and what another
+// release of the engine would make of the same.
 //
 // Begin with Parse for a command line, or ReadFile for a YAML file alone:
 //
 //	result := engine.Parse(engine.Command{Argv: []string{"serve", "/models/a", "--config", "e.yaml"}, Files: files})
 //	if result.WouldExit != nil { … result.Error is what the operator would read … }
 //
-// The path is the one that vLLM 0.32.0 itself takes: the file is read by the
+// The path is the one that the engine itself takes: the file is read by the
 // rules of PyYAML (YAML 1.1: yes is true, 12:30 is 750), flattened into
 // arguments, merged into the command line, and parsed by the rules of Python
-// 3.11's argparse with the option catalogue of vLLM 0.32.0 (vllm-0.32.0.json,
-// dumped from its running parser). testdata/flattening.jsonl holds 170 command
-// lines with the answers of the real program.
+// 3.11's argparse with the option catalogue of the release (see Releases).
+// testdata/flattening.jsonl holds 170 command lines with the answers of vLLM
+// 0.32.0 itself, testdata/releases.jsonl what the parsers of other releases made
+// of random ones.
 //
 // What is not predicted: checks after parsing, such as ranges, whether the model
 // exists, or whether a GPU can do it.
@@ -27,6 +29,8 @@ type Problem struct {
 	Kind string // one of the Kind constants
 	What string // one sentence that says what is wrong and what to write instead
 	Seen string // what the engine itself would print, if it says anything
+
+	Option string // the option as it was given, where there is one
 }
 
 // Kinds of problems. They are stable words; rules refer to them.
@@ -59,7 +63,9 @@ const (
 	KindTemplateMissing  = "template-missing"   // chat-template names a file that is not there: the engine exits
 	KindExitsAtOnce      = "exits-at-once"      // --help, --version
 	KindOtherCommand     = "other-command"      // not a command that serves a model: not judged
-	KindOtherVersion     = "version-not-known"  // options of another version are judged by 0.32.0's catalogue
+	KindOtherVersion     = "version-not-known"  // options of this version are not recorded: another release's are used
+	KindUnreadVariable   = "unread-variable"    // a variable of the engine that this release does not read
+	KindFieldDropped     = "field-dropped"      // an unknown field of a JSON option that the release drops in silence
 	KindPlainSecret      = "plain-secret"       // a key or token in plain text
 	KindNotJudged        = "not-judged"         // something that this package does not model
 )
@@ -67,23 +73,43 @@ const (
 // Entry is the program that reads the command line.
 type Entry string
 
-// The entry points of vLLM that serve a model.
+// The entry points that serve a model.
 const (
-	EntryCLI       Entry = "vllm"       // vllm serve …
-	EntryAPIServer Entry = "api_server" // python -m vllm.entrypoints.openai.api_server …
+	EntryCLI       Entry = "vllm"          // vllm serve …
+	EntryAPIServer Entry = "api_server"    // python -m vllm.entrypoints.openai.api_server …
+	EntryLaunch    Entry = "launch_server" // python -m sglang.launch_server …
+	EntrySGLang    Entry = "sglang"        // sglang serve …
 )
+
+// Engine is the engine that the program belongs to: VLLM or SGLang.
+func (e Entry) Engine() string {
+	if e == EntryLaunch || e == EntrySGLang {
+		return SGLang
+	}
+	return VLLM
+}
+
+// Source is where an argument comes from: a line of a file, an environment
+// variable, or, with neither, the command line itself.
+type Source struct {
+	Path string `json:"path,omitempty"`
+	Line int    `json:"line,omitempty"`
+	Env  string `json:"env,omitempty"` // the variable whose value holds it
+}
 
 // Command is one command line with the files that it can see.
 type Command struct {
 	Argv    []string          // after the program's name: "serve", "/models/a", …
+	Sources []Source          // where each argument comes from; what is missing comes from Path and Line
 	Entry   Entry             // "" means EntryCLI
-	Version string            // of the engine; "" or Version are known, any other is judged by Version's catalogue
+	Version string            // of the engine, such as 0.32.0; "" means the release that drkit knows best
 	Files   map[string][]byte // contents by the path that the command line uses
 	// AllFiles says that Files holds everything that the process will find.
 	// Without it, a file that is missing here is not judged: it may come from
 	// an image or a mounted volume.
 	AllFiles bool
-	Path     string // where the command line was found, for problems
+	Env      map[string]string // of the process; its values are never shown
+	Path     string            // where the command line was found, for problems
 	Line     int
 }
 
@@ -91,8 +117,12 @@ type Command struct {
 type Result struct {
 	Model    string         // the model that would be served
 	Options  map[string]any // effective options by destination name, those that differ from their defaults
-	Unknown  []string       // options that the catalogue does not have
+	Unknown  []string       // options that the release does not have
 	Expanded []string       // the arguments after the file was merged in; secrets are masked
+
+	Engine  string            // VLLM or SGLang
+	Version string            // the release whose options were used
+	Sources map[string]Source // where each effective option, and each unknown one, was given
 
 	// WouldExit is the status that the engine would exit with while it reads
 	// its configuration: 2 from argparse, 1 from an exception, 0 from --help.
@@ -105,6 +135,8 @@ type Result struct {
 	// as a configuration file that was not given. Problems says what.
 	Judged   bool
 	Problems []Problem
+
+	table *table
 }
 
 // failure ends the reading of a configuration as the engine would end it.
@@ -116,8 +148,9 @@ type failure struct {
 	what      string
 	path      string
 	line      int
+	option    string
 }
 
 func (f *failure) problem() Problem {
-	return Problem{Path: f.path, Line: f.line, Kind: f.kind, What: f.what, Seen: f.text}
+	return Problem{Path: f.path, Line: f.line, Kind: f.kind, What: f.what, Seen: f.text, Option: f.option}
 }

@@ -110,7 +110,7 @@ func TestCommandProblems(t *testing.T) {
 		{"", "", -1, false, []string{"7 other-command"}},
 		{"--config e.yaml", EntryAPIServer, -1, true, []string{}},
 		{"/a --port 1", EntryAPIServer, -1, true, []string{"7 model-ignored"}},
-		{"serve --model", "", 2, true, []string{"7 bad-value"}},
+		{"serve --model", "", 1, true, []string{"7 bad-value"}},
 		{"serve /a -cc.mode 3 --compilation-config {}", "", -1, true, []string{}},
 		{"serve /a --compilation-config.mode 3 --compilation-config {}", "", -1, true, []string{"7 overridden"}},
 		{"serve /a --hf-tokem abcdefgh", "", 2, true, []string{"7 unknown-option"}},
@@ -144,7 +144,7 @@ func TestAPIServerFalse(t *testing.T) {
 
 func TestOtherVersion(t *testing.T) {
 	r := Parse(Command{Argv: []string{"serve", "/a"}, Version: "0.31.0"})
-	if r.Judged || len(r.Problems) != 1 || r.Problems[0].What != "options of version 0.31.0 are not known; 0.32.0's are used" {
+	if r.Judged || len(r.Problems) != 1 || r.Problems[0].What != "which options vLLM 0.31.0 has is recorded, but not their defaults and values; those of 0.30.0, the nearest older release, are used" {
 		t.Errorf("%+v", r)
 	}
 	r = Parse(Command{Argv: []string{"serve", "--config", "e.yaml"}, Version: "0.31.0", Files: map[string][]byte{"e.yaml": []byte("{}")}})
@@ -266,8 +266,10 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("a: &x [*x, !!set {b}]\nb: !!int 0x_\n"), "serve\x00-q8\x00-.5\x00--a.b")
 	f.Fuzz(func(t *testing.T, yaml []byte, line string) {
 		argv := strings.Split(line, "\x00")
-		for _, entry := range []Entry{EntryCLI, EntryAPIServer} {
-			r := Parse(Command{Argv: argv, Entry: entry, Files: map[string][]byte{"e.yaml": yaml}, AllFiles: true})
+		for _, from := range []Command{{}, {Entry: EntryAPIServer}, {Version: "0.10.2"}, {Version: "0.33.0"}, {Entry: EntryLaunch}, {Entry: EntrySGLang, Version: "0.5.9"}} {
+			cmd := Command{Argv: argv, Entry: from.Entry, Version: from.Version, Files: map[string][]byte{"e.yaml": yaml}, AllFiles: true}
+			Changes(cmd, "0.24.0")
+			r := Parse(cmd)
 			if r.WouldExit != nil && *r.WouldExit != 0 && len(r.Problems) == 0 {
 				t.Errorf("exit %d without a problem", *r.WouldExit)
 			}

@@ -10,17 +10,18 @@ type token struct {
 	text string
 	path string
 	line int
+	env  string // the variable that it was taken from, if any
 	key  string // the YAML key, "" on the command line
 	null bool   // made from a null in YAML
 }
 
 // Flatten turns an engine configuration file into the arguments that
-// `vllm serve` makes of it. When the file would end the engine, the arguments
+// `vllm serve` of Version makes of it. When the file would end the engine, the arguments
 // are nil and the last problem says why.
 //
 // Secrets are not masked here: the arguments are what the engine gets.
 func Flatten(yaml []byte) ([]string, []Problem) {
-	tokens, problems, f := flatten(yaml, "", nil)
+	tokens, problems, f := catalogueOf(VLLM, Version).flatten(yaml, "", nil)
 	if f != nil {
 		return nil, append(problems, f.problem())
 	}
@@ -38,7 +39,7 @@ func texts(tokens []token) []string {
 // flatten does it for any entry point: negated says whether "--no-KEY" is an
 // option, by its exact spelling. Under `vllm serve` the parser that reads the
 // file is the outer one, which has no such option: pass nil.
-func flatten(data []byte, path string, negated func(flag string) bool) ([]token, []Problem, *failure) {
+func (c *table) flatten(data []byte, path string, negated func(flag string) bool) ([]token, []Problem, *failure) {
 	v, problems, f := load(data, path)
 	if f != nil {
 		return nil, problems, f
@@ -49,7 +50,7 @@ func flatten(data []byte, path string, negated func(flag string) bool) ([]token,
 	}
 	tokens := []token{}
 	for _, it := range config.items {
-		more, note, f := flattenItem(it, path, negated)
+		more, note, f := c.flattenItem(it, path, negated)
 		if f != nil {
 			f.path = path
 			if f.line == 0 {
@@ -77,9 +78,9 @@ func notMapping(v any, path string) *failure {
 
 // flattenItem makes arguments of one key. The note is set when a false is
 // dropped and that matters.
-func flattenItem(it item, path string, negated func(string) bool) ([]token, string, *failure) {
+func (c *table) flattenItem(it item, path string, negated func(string) bool) ([]token, string, *failure) {
 	if v, ok := it.value.(bool); ok && !v {
-		return flattenFalse(it, path, negated)
+		return c.flattenFalse(it, path, negated)
 	}
 	if list, ok := it.value.([]any); ok && len(list) == 0 {
 		return nil, "", nil
@@ -100,6 +101,10 @@ func flattenItem(it item, path string, negated func(string) bool) ([]token, stri
 			out = append(out, flag.with(text(e), false))
 		}
 	case *dict:
+		if !c.does("yaml_dict", "json") {
+			out = append(out, flag.with(text(v), false)) // as Python prints it, which is no JSON
+			break
+		}
 		json, f := dumps(v)
 		if f != nil {
 			return nil, "", f
@@ -138,29 +143,29 @@ func (t token) with(text string, null bool) token {
 	return t
 }
 
-func flattenFalse(it item, path string, negated func(string) bool) ([]token, string, *failure) {
+func (c *table) flattenFalse(it item, path string, negated func(string) bool) ([]token, string, *failure) {
 	key := text(it.key)
 	if flag := "--no-" + key; negated != nil && negated(flag) {
 		return []token{{text: flag, path: path, line: it.line, key: key}}, "", nil
 	}
-	return nil, falseNote(key), nil
+	return nil, c.falseNote(key), nil
 }
 
 // falseNote says what a dropped false means: nothing when false is the default.
-func falseNote(key string) string {
+func (c *table) falseNote(key string) string {
 	name := strings.ReplaceAll(key, "_", "-")
-	option := catalogue().byFlag["--"+name]
+	option := c.byFlag["--"+name]
 	switch {
 	case option == nil:
 		return fmt.Sprintf("%q is no option of the engine; nobody notices, because its value false is dropped", key)
 	case option.negative("--" + name):
-		return fmt.Sprintf("%q with the value false is dropped in silence: write %s: true", key, strings.TrimPrefix(name, "no-"))
+		return fmt.Sprintf("%q with the value false is dropped in silence: write %s: true", key, option.Name)
 	case !option.Negatable:
 		return fmt.Sprintf("the value false of %q is dropped in silence, and the default stays: remove the line or write the value that is meant", key)
 	case option.Default == false:
 		return ""
 	}
-	return fmt.Sprintf("the value false of %q is dropped in silence, and the default stays (%s): write no-%s: true", key, repr(option.Default), name)
+	return fmt.Sprintf("the value false of %q is dropped in silence, and the default stays (%s): write no-%s: true", key, defaultText(option.Default), name)
 }
 
 func badKey(it item) *failure {

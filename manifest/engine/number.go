@@ -53,13 +53,10 @@ var decimalUnits = map[byte]float64{'k': 1e3, 'm': 1e6, 'g': 1e9, 't': 1e12}
 
 var binaryUnits = map[byte]int64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40}
 
-// errBinaryDecimal is what vLLM says of 25.6K.
-type errBinaryDecimal struct{ number, suffix string }
+// errVerbatim is a conversion error whose words argparse keeps.
+type errVerbatim string
 
-func (e errBinaryDecimal) Error() string {
-	return fmt.Sprintf("Decimals are not allowed with binary suffixes like %s. Did you mean to use %s%s instead?",
-		e.suffix, e.number, strings.ToLower(e.suffix))
-}
+func (e errVerbatim) Error() string { return string(e) }
 
 // humanInt reads whole numbers with a unit: 1k is 1000, 1K is 1024, 25.6k is
 // 25600 (the catalogue's human_numbers).
@@ -83,7 +80,8 @@ func humanInt(s string) (any, error) {
 
 func binaryInt(number, unit string, scale int64) (any, error) {
 	if strings.Contains(number, ".") {
-		return nil, errBinaryDecimal{number, unit}
+		return nil, errVerbatim(fmt.Sprintf("Decimals are not allowed with binary suffixes like %s. Did you mean to use %s%s instead?",
+			unit, number, strings.ToLower(unit)))
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n > (1<<62)/scale {

@@ -63,10 +63,18 @@ func (r Result) option(dest string) any {
 	if v, ok := r.Options[dest]; ok {
 		return v
 	}
-	if o := catalogue().byDest[dest]; o != nil {
+	if o := r.known().byDest[dest]; o != nil {
 		return plain(o.Default)
 	}
 	return nil
+}
+
+// known is the catalogue that the result rests on.
+func (r Result) known() *table {
+	if r.table == nil {
+		return catalogueOf(VLLM, Version)
+	}
+	return r.table
 }
 
 func (r Result) text(dest string) string {
@@ -139,7 +147,7 @@ func ReadFile(path string, data []byte) (Facts, []Problem) {
 	if facts.Recovery.Model == model {
 		facts.Recovery.Model, facts.Recovery.ServedNames = "", servedNames(r)
 	}
-	if tokens, _, f := flatten(data, path, nil); f == nil {
+	if tokens, _, f := catalogueOf(VLLM, Version).flatten(data, path, nil); f == nil {
 		facts.Args = maskTokens(tokens)
 	}
 	for i, p := range r.Problems {
@@ -148,7 +156,7 @@ func ReadFile(path string, data []byte) (Facts, []Problem) {
 		}
 	}
 	if suffix, bad := badSuffix(path); bad {
-		f := suffixFailure(path, suffix)
+		f := (&parse{t: catalogueOf(VLLM, Version)}).suffixFailure(path, suffix)
 		f.path = path
 		facts.WouldExit, facts.Error = &f.exit, f.text
 		r.Problems = append(r.Problems, f.problem())
@@ -158,7 +166,7 @@ func ReadFile(path string, data []byte) (Facts, []Problem) {
 
 // namesModel reports whether the file has a model: key.
 func namesModel(data []byte) bool {
-	tokens, _, _ := flatten(data, "", nil)
+	tokens, _, _ := catalogueOf(VLLM, Version).flatten(data, "", nil)
 	for _, t := range tokens {
 		if t.text == "--model" {
 			return true

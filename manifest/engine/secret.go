@@ -115,7 +115,10 @@ func (p *parse) maskValue(o *option, v any) any {
 // noteSecrets reports secrets that stand in the configuration itself.
 func (p *parse) noteSecrets() {
 	for _, name := range []string{"api-key", "hf-token"} {
-		o := catalogue().byFlag["--"+name]
+		o := p.t.byFlag["--"+name]
+		if o == nil {
+			continue
+		}
 		switch v := p.values[o.dest()].(type) {
 		case string, []any:
 			if s, ok := v.(string); ok && strings.HasPrefix(s, "$") {

@@ -19,8 +19,11 @@ type Adapter struct {
 	ModulesToSave []string          `json:"modules_to_save,omitempty"`
 	Bias          string            `json:"bias,omitempty"`
 	DoRA          bool              `json:"dora,omitempty"`
-	Weights       string            `json:"weights,omitempty"` // the file of tensors
-	Tensors       map[string]Tensor `json:"tensors,omitempty"` // of a safetensors file with a sound header
+	Unsupported   []string          `json:"unsupported,omitempty"` // further fields of kinds that vLLM refuses
+	Partial       bool              `json:"partial,omitempty"`     // it says itself that not every layer is meant
+	Tokenizer     []string          `json:"tokenizer,omitempty"`   // tokenizer files, which vLLM does not read
+	Weights       string            `json:"weights,omitempty"`     // the file of tensors
+	Tensors       map[string]Tensor `json:"tensors,omitempty"`     // of a safetensors file with a sound header
 }
 
 // adapterWeights are the files that may hold an adapter's tensors, in the
@@ -34,6 +37,11 @@ func ReadAdapter(name string, files []File) (Adapter, []Problem) {
 	a := Adapter{Name: name}
 	if o := r.object("adapter_config.json"); o != nil {
 		a.fill(o)
+	}
+	for _, p := range r.paths {
+		if Role(p) == "tokenizer" && !strings.Contains(p, "/") {
+			a.Tokenizer = append(a.Tokenizer, p)
+		}
 	}
 	for _, f := range adapterWeights {
 		if r.has(f) {
@@ -65,4 +73,28 @@ func (a *Adapter) fill(o object) {
 		a.Ranks = append(a.Ranks, pattern.integer(module))
 	}
 	slices.Sort(a.Ranks)
+	a.unsupported(o)
+	for _, field := range []string{"layers_to_transform", "layers_pattern", "exclude_modules", "target_parameters"} {
+		if raw, ok := o[field]; ok && string(raw) != "null" && string(raw) != "[]" {
+			a.Partial = true
+		}
+	}
+}
+
+// plainInits are the values of init_lora_weights after which an adapter is
+// still a plain one; the others change the base model's weights too.
+var plainInits = []string{"", "gaussian", "eva", "orthogonal", "mica", "lora_ga"}
+
+// unsupported lists fields of PEFT that vLLM 0.32 refuses.
+func (a *Adapter) unsupported(o object) {
+	if init := o.str("init_lora_weights"); !slices.Contains(plainInits, strings.ToLower(init)) {
+		a.Unsupported = append(a.Unsupported, "init_lora_weights")
+	}
+	for _, field := range []string{"lora_bias", "alora_invocation_tokens", "layer_replication", "use_bdlora", "use_qalora"} {
+		switch string(o[field]) {
+		case "", "null", "false", "[]", "{}":
+		default:
+			a.Unsupported = append(a.Unsupported, field)
+		}
+	}
 }

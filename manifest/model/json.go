@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -26,6 +28,15 @@ func (r *repository) object(path string) object {
 		return nil
 	case err != nil:
 		r.problem(path, KindInvalidJSON, line, err.Error())
+		return nil
+	}
+	return o
+}
+
+// quietly reads an object without noting what is wrong with it.
+func (r *repository) quietly(path string) object {
+	o, _, err := parseObject(r.files[path].Content)
+	if err != nil {
 		return nil
 	}
 	return o
@@ -132,3 +143,6 @@ func (o object) object(key string) object {
 	o.get(key, &m)
 	return m
 }
+
+// sortedKeys are the names of an object's members in order.
+func sortedKeys(o object) []string { return slices.Sorted(maps.Keys(o)) }

@@ -57,7 +57,7 @@ func TestReadLlama(t *testing.T) {
 	}
 	c := f.Config
 	if c.ModelType != "llama" || c.Layers != 3 || c.Hidden != 64 || c.Heads != 2 || c.KVHeads != 1 || c.HeadDim != 32 || c.Vocab != 384 ||
-		c.MaxPosition != 2048 || c.Tied == nil || *c.Tied || !slices.Equal(c.EOS, []int{1}) || c.DType != "bfloat16" {
+		c.Context.Length != 2048 || c.Tied == nil || *c.Tied || !slices.Equal(c.EOS, []int{1}) || c.DType != "bfloat16" {
 		t.Errorf("config: %+v", c)
 	}
 	if !slices.Equal(f.Generation.EOS, []int{1, 5}) {
@@ -67,7 +67,7 @@ func TestReadLlama(t *testing.T) {
 	if tok.File != "tokenizer.json" || tok.Model != "BPE" || tok.MaxID != 383 || tok.EOS != "</s>" || tok.EOSID == nil || *tok.EOSID != 1 {
 		t.Errorf("tokenizer: %+v", tok)
 	}
-	if want := (model.Template{Source: "chat_template.jinja", Default: true, Ends: []model.Token{{Text: "<|eot|>", ID: 5}}}); !reflect.DeepEqual(f.Template, want) {
+	if want := (model.Template{Source: "chat_template.jinja", Default: true, Ends: []model.Token{{Text: "<|eot|>", ID: 5}}, Rendered: &model.Rendered{}}); !reflect.DeepEqual(f.Template, want) {
 		t.Errorf("template: %+v", f.Template)
 	}
 	if len(f.Weights.Shards) != 3 || f.Weights.Index == nil || len(f.Weights.Index.Elsewhere) != 0 || f.Weights.Index.Tensors != 30 {
@@ -84,7 +84,7 @@ func TestReadLlama(t *testing.T) {
 
 func TestReadOthers(t *testing.T) {
 	qwen, _ := model.Read(capture(base(t, "qwen3-bpe")))
-	if qwen.Template.Source != "tokenizer_config.json" || !*qwen.Config.Tied || !strings.Contains(string(qwen.Config.Rope), "yarn") {
+	if qwen.Template.Source != "tokenizer_config.json" || !*qwen.Config.Tied || !strings.Contains(string(qwen.Config.Rope.Effective), "yarn") {
 		t.Errorf("qwen: %+v %+v", qwen.Template, qwen.Config)
 	}
 	gptq, _ := model.Read(capture(base(t, "llama-gptq")))
@@ -202,7 +202,8 @@ func TestCaptureKeepsWhatIsNeeded(t *testing.T) {
 		kept int
 	}{
 		"text":                    {"a.json", bytes.Repeat([]byte("x"), 5000), 5000},
-		"weights":                 {"a.bin", bytes.Repeat([]byte("x"), 5000), 512},
+		"weights":                 {"a.bin", bytes.Repeat([]byte("x"), 5000), 16},
+		"an error in its place":   {"a.bin", append([]byte("<html>"), bytes.Repeat([]byte("x"), 5000)...), 512},
 		"safetensors":             {"a.safetensors", header, 1008},
 		"safetensors, small head": {"a.safetensors", append(binary.LittleEndian.AppendUint64(nil, 2), make([]byte, 5000)...), 512},
 		"safetensors, absurd":     {"a.safetensors", bytes.Repeat([]byte{255}, 5000), 512},

@@ -1,16 +1,45 @@
 package model
 
+import (
+	"slices"
+	"strings"
+)
+
 // Quantization is what the repository says of how its weights are packed.
 type Quantization struct {
-	Method    string   `json:"quant_method"`
-	Source    string   `json:"source"` // the file that says it
-	Format    string   `json:"format,omitempty"`
-	Bits      int      `json:"bits,omitempty"`
-	GroupSize int      `json:"group_size,omitempty"`
-	DescAct   bool     `json:"desc_act,omitempty"`
-	Weights   bool     `json:"weights,omitempty"` // it says that weights, not only activations or the KV cache, are packed
-	Ignore    []string `json:"ignore,omitempty"`  // modules left as they are
-	SideFiles []string `json:"side_files,omitempty"`
+	Method     string   `json:"quant_method"`
+	Source     string   `json:"source"` // the file that says it
+	Format     string   `json:"format,omitempty"`
+	Bits       int      `json:"bits,omitempty"`
+	GroupSize  int      `json:"group_size,omitempty"`
+	DescAct    bool     `json:"desc_act,omitempty"`
+	Activation string   `json:"activation_scheme,omitempty"` // fp8: static or dynamic
+	Block      bool     `json:"block,omitempty"`             // fp8: one scale a block of weights
+	Weights    bool     `json:"weights,omitempty"`           // it says that weights, not only activations or the KV cache, are packed
+	KVCache    bool     `json:"kv_cache,omitempty"`          // it says that the KV cache is
+	Layers     bool     `json:"quantized_layers,omitempty"`  // it lists a method by layer
+	Producer   string   `json:"producer,omitempty"`
+	Groups     []Group  `json:"groups,omitempty"`
+	Ignore     []string `json:"ignore,omitempty"` // modules left as they are
+	SideFiles  []string `json:"side_files,omitempty"`
+	// Named are side files of the methods that --quantization can name: every
+	// JSON file in the root whose name ends like one.
+	Named []string `json:"named,omitempty"`
+}
+
+// Group is one group of modules of compressed-tensors.
+type Group struct {
+	Format      string   `json:"format,omitempty"` // of this group; empty: the one for all
+	Bits        int      `json:"num_bits,omitempty"`
+	Type        string   `json:"type,omitempty"` // int or float
+	Strategy    string   `json:"strategy,omitempty"`
+	GroupSize   int      `json:"group_size,omitempty"`
+	Asymmetric  bool     `json:"asymmetric,omitempty"`
+	ActOrder    string   `json:"actorder,omitempty"`
+	Activations bool     `json:"input_activations,omitempty"`
+	Static      bool     `json:"static,omitempty"` // the inputs' scales stand in the checkpoint
+	InputGlobal bool     `json:"input_global,omitempty"`
+	Targets     []string `json:"targets,omitempty"`
 }
 
 // sideFiles may hold the quantization instead of config.json; engines read them
@@ -25,12 +54,17 @@ func (r *repository) quantization() {
 			q.SideFiles = append(q.SideFiles, name)
 		}
 	}
+	for _, name := range r.inRoot("*.json") {
+		if slices.ContainsFunc(sideFiles, func(side string) bool { return strings.HasSuffix(name, side) }) {
+			q.Named = append(q.Named, name)
+		}
+	}
 	if o := r.inConfig(); o != nil {
 		q.fill("config.json", o)
 	} else if len(q.SideFiles) > 0 {
 		q.fill(q.SideFiles[0], r.object(q.SideFiles[0]))
 	}
-	if q.Source != "" || len(q.SideFiles) > 0 {
+	if q.Source != "" || len(q.Named) > 0 {
 		r.facts.Quantization = q
 	}
 }
@@ -53,18 +87,49 @@ func (r *repository) inConfig() object {
 }
 
 func (q *Quantization) fill(source string, o object) {
+	q.Producer = o.object("producer").str("name")
 	if inner := o.object("quantization"); inner != nil { // ModelOpt's side file
 		o = inner
 	}
 	q.Source = source
 	q.Method = firstOf(o.str("quant_method"), o.str("quant_algo"))
-	q.Format, q.Bits, q.GroupSize, q.DescAct = o.str("format"), o.integer("bits"), o.integer("group_size"), o.truth("desc_act")
-	for _, key := range []string{"ignore", "modules_to_not_convert", "exclude_modules"} {
+	q.Format, q.Bits, q.GroupSize, q.DescAct = firstOf(o.str("format"), o.str("quant_algo")), firstInt(o, "bits", "w_bit"), firstInt(o, "group_size", "q_group_size"), o.truth("desc_act")
+	q.Activation, q.Block = o.str("activation_scheme"), len(o.integers("weight_block_size")) > 0
+	q.KVCache = o.object("kv_cache_scheme") != nil || o.str("kv_cache_quant_algo") != ""
+	q.Layers = o.object("quantized_layers") != nil
+	for _, key := range []string{"ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers"} {
 		q.Ignore = append(q.Ignore, o.strings(key)...)
 	}
 	groups := o.object("config_groups")
 	q.Weights = groups == nil && q.Method != "compressed-tensors"
-	for name := range groups {
-		q.Weights = q.Weights || groups.object(name).object("weights") != nil
+	for _, name := range sortedKeys(groups) {
+		g := groups.object(name)
+		q.Weights = q.Weights || g.object("weights") != nil
+		if g.object("weights") != nil {
+			q.Groups = append(q.Groups, group(g))
+		}
 	}
+}
+
+func group(g object) Group {
+	w, in := g.object("weights"), g.object("input_activations")
+	out := Group{Format: g.str("format"), Bits: w.integer("num_bits"), Type: w.str("type"), Strategy: w.str("strategy"), GroupSize: w.integer("group_size"),
+		ActOrder: w.str("actorder"), Activations: in != nil, Targets: g.strings("targets")}
+	symmetric, dynamic := true, true
+	w.get("symmetric", &symmetric)
+	if in != nil && !in.get("dynamic", &dynamic) {
+		dynamic = in["dynamic"] != nil && string(in["dynamic"]) != "null" // "local" is a word
+	}
+	out.Asymmetric, out.Static = !symmetric, in != nil && !dynamic
+	out.InputGlobal = in.str("strategy") == "tensor_group"
+	return out
+}
+
+func firstInt(o object, keys ...string) int {
+	for _, k := range keys {
+		if n := o.integer(k); n != 0 {
+			return n
+		}
+	}
+	return 0
 }

@@ -11,7 +11,8 @@ var roles = map[string]string{
 	"config_sentence_transformers.json": "config", "sentence_bert_config.json": "config",
 	"generation_config.json": "generation",
 	"tokenizer.json":         "tokenizer", "tokenizer.model": "tokenizer", "tokenizer_config.json": "tokenizer", "spiece.model": "tokenizer",
-	"vocab.json": "tokenizer", "vocab.txt": "tokenizer", "merges.txt": "tokenizer", "added_tokens.json": "tokenizer",
+	"sentencepiece.bpe.model": "tokenizer", "spm.model": "tokenizer", "source.spm": "tokenizer", "target.spm": "tokenizer",
+	"vocab.json": "tokenizer", "bpe.codes": "tokenizer", "vocab.txt": "tokenizer", "merges.txt": "tokenizer", "added_tokens.json": "tokenizer",
 	"special_tokens_map.json": "tokenizer", "tekken.json": "tokenizer", "tiktoken.model": "tokenizer",
 	"chat_template.jinja": "chat-template", "chat_template.json": "chat-template",
 	"preprocessor_config.json": "processor", "processor_config.json": "processor", "video_preprocessor_config.json": "processor",
@@ -38,7 +39,7 @@ func Role(file string) string {
 		return "other"
 	case ext == ".safetensors" || ext == ".bin" || ext == ".pt" || ext == ".pth" || ext == ".gguf" || ext == ".tensors":
 		return "weights"
-	case ext == ".tiktoken" || strings.HasPrefix(name, "tokenizer.model."):
+	case namedTokenizer(name) || ext == ".tiktoken" || strings.HasPrefix(name, "tokenizer.model."):
 		return "tokenizer"
 	case ext == ".jinja":
 		return "chat-template"

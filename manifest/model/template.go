@@ -12,14 +12,20 @@ import (
 // that wins, in vLLM's order; Default says whether it holds a template that
 // requests without a name can use.
 type Template struct {
-	Source     string   `json:"source,omitempty"`
-	Default    bool     `json:"default,omitempty"`
-	Names      []string `json:"names,omitempty"`       // of a list of templates, or of additional files
-	LegacyJSON bool     `json:"legacy_json,omitempty"` // chat_template.json, which only processors read
-	Additional bool     `json:"additional,omitempty"`  // additional_chat_templates/ exists
-	Ends       []Token  `json:"ends,omitempty"`        // added tokens that the template writes right after a message
-	UsesEOS    bool     `json:"uses_eos,omitempty"`    // it writes the variable eos_token
-	Filters    []string `json:"filters,omitempty"`     // names of the filters that it applies
+	Source     string    `json:"source,omitempty"`
+	Default    bool      `json:"default,omitempty"`
+	Names      []string  `json:"names,omitempty"`       // of a list of templates, or of additional files
+	Others     []string  `json:"others,omitempty"`      // further sources that Source wins over
+	LegacyJSON bool      `json:"legacy_json,omitempty"` // chat_template.json, which only processors read
+	Additional bool      `json:"additional,omitempty"`  // additional_chat_templates/ exists
+	Ends       []Token   `json:"ends,omitempty"`        // added tokens that the template writes right after a message
+	UsesEOS    bool      `json:"uses_eos,omitempty"`    // it writes the variable eos_token
+	Filters    []string  `json:"filters,omitempty"`     // names of the filters that it applies
+	Tests      []string  `json:"tests,omitempty"`       // names of the tests that it applies with "is"
+	Tools      bool      `json:"tools,omitempty"`       // it looks at the tools of a request
+	Calls      []string  `json:"calls,omitempty"`       // functions that it calls and that neither it nor the engine defines
+	Fault      *Fault    `json:"fault,omitempty"`       // why Jinja refuses it
+	Rendered   *Rendered `json:"rendered,omitempty"`    // nil: not tried
 }
 
 // Token is an added token by its text and id.
@@ -39,14 +45,47 @@ func (r *repository) template() {
 			t.Names = append(t.Names, strings.TrimSuffix(name, ".jinja"))
 		}
 	}
-	text := r.findTemplate(t)
-	if text == "" {
-		return
+	if text := r.findTemplate(t); text != "" {
+		t.read(text, &r.facts.Tokenizer)
 	}
-	t.UsesEOS = strings.Contains(text, "eos_token")
-	t.Ends = r.facts.Tokenizer.ends(text)
-	t.Filters = filters(text)
+	t.Others = r.otherTemplates(t.Source)
 }
+
+// otherTemplates lists the places that hold a template too, and that the one at
+// source wins over.
+func (r *repository) otherTemplates(source string) (out []string) {
+	for _, name := range []string{"chat_template.jinja", "chat_template.json", "processor_config.json", "tokenizer_config.json"} {
+		if name == source || source == "" || !r.has(name) {
+			continue
+		}
+		if o := r.quietly(name); name == "chat_template.jinja" || o["chat_template"] != nil && string(o["chat_template"]) != "null" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// ReadTemplate judges a template from outside of the repository, such as one
+// that the engine is given, with the repository's tokens.
+func (f *Facts) ReadTemplate(source, text string) Template {
+	t := Template{Source: source, Default: true}
+	t.read(text, &f.Tokenizer)
+	return t
+}
+
+// read looks into the text of the template that requests get.
+func (t *Template) read(text string, tokens *Tokenizer) {
+	t.UsesEOS = strings.Contains(text, "eos_token")
+	t.Ends = tokens.ends(text)
+	t.Filters, t.Tests = filters(text), tests(text)
+	t.Calls = undefined(text)
+	t.Tools = slices.ContainsFunc(expressions(text), func(e string) bool { return toolsVariable.MatchString(e) })
+	if t.Fault = fault(text); t.Fault == nil {
+		t.Rendered = render(text, tokens)
+	}
+}
+
+var toolsVariable = regexp.MustCompile(`\b(tools|custom_tools)\b`)
 
 func (r *repository) findTemplate(t *Template) string {
 	if f, ok := r.files["chat_template.jinja"]; ok {
@@ -136,6 +175,50 @@ func filters(text string) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(set))
+}
+
+var testUse = regexp.MustCompile(`\bis\s+(?:not\s+)?([A-Za-z_]\w*)`)
+
+// tests lists the names of the tests that a template applies, sorted.
+func tests(text string) []string {
+	set := map[string]bool{}
+	for _, e := range expressions(text) {
+		for _, m := range testUse.FindAllStringSubmatch(e, -1) {
+			set[m[1]] = true
+		}
+	}
+	delete(set, "not")
+	return slices.Sorted(maps.Keys(set))
+}
+
+var (
+	call    = regexp.MustCompile(`(?:^|[^\w.|])([A-Za-z_]\w*)\s*\(`)
+	defined = regexp.MustCompile(`(?:\bmacro|\bset|\bimport|\bas|\bfor)\s+([A-Za-z_]\w*)`)
+)
+
+// engineFunctions are Jinja's own functions, those that transformers adds, and
+// words that may stand before a bracket.
+var engineFunctions = strings.Fields(`range dict lipsum cycler joiner namespace raise_exception strftime_now caller super loop
+	if elif else for in and or not is set macro call filter include import from with as block`)
+
+// undefined lists the functions that a template calls and nothing defines, sorted.
+func undefined(text string) []string {
+	all, known := map[string]bool{}, map[string]bool{}
+	for _, e := range expressions(text) {
+		for _, m := range defined.FindAllStringSubmatch(e, -1) {
+			known[m[1]] = true
+		}
+		for _, m := range call.FindAllStringSubmatch(e, -1) {
+			all[m[1]] = true
+		}
+	}
+	maps.DeleteFunc(all, func(name string, _ bool) bool { return known[name] || slices.Contains(engineFunctions, name) })
+	for _, e := range expressions(text) { // a test or a filter may take arguments too
+		for _, m := range append(testUse.FindAllStringSubmatch(e, -1), filterUse.FindAllStringSubmatch(e, -1)...) {
+			delete(all, m[1])
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // expressions lists what stands between {{ and }} or {% and %}, with the text

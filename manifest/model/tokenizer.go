@@ -4,28 +4,37 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 )
 
 // Tokenizer says which tokenizer an engine would find. File decides it; it is
 // empty when nothing in the repository makes one.
 type Tokenizer struct {
-	File      string   `json:"file,omitempty"`
-	Files     []string `json:"files,omitempty"` // every tokenizer file
-	Class     string   `json:"class,omitempty"` // tokenizer_config.tokenizer_class
-	Model     string   `json:"model,omitempty"` // BPE, Unigram, WordPiece: the kind in tokenizer.json
-	Entries   int      `json:"entries,omitempty"`
-	MaxID     int      `json:"max_id,omitempty"` // greatest token id, 0 when not known
-	EOS       string   `json:"eos_token,omitempty"`
-	EOSID     *int     `json:"eos_token_id,omitempty"` // id of EOS in tokenizer.json
-	AutoClass []string `json:"auto_class,omitempty"`   // auto_map.AutoTokenizer
+	File      string            `json:"file,omitempty"`
+	Files     []string          `json:"files,omitempty"` // every tokenizer file
+	Class     string            `json:"class,omitempty"` // tokenizer_config.tokenizer_class
+	Model     string            `json:"model,omitempty"` // BPE, Unigram, WordPiece: the kind in tokenizer.json
+	Entries   int               `json:"entries,omitempty"`
+	MaxID     int               `json:"max_id,omitempty"` // greatest token id, 0 when not known
+	MaxToken  string            `json:"max_token,omitempty"`
+	BOS       string            `json:"bos_token,omitempty"`
+	EOS       string            `json:"eos_token,omitempty"`
+	EOSID     *int              `json:"eos_token_id,omitempty"` // id of EOS in tokenizer.json
+	AutoClass []string          `json:"auto_class,omitempty"`   // auto_map.AutoTokenizer: slow, fast
+	AutoMap   map[string]string `json:"auto_map,omitempty"`
+	Named     []string          `json:"named,omitempty"` // fast_tokenizer_files: versions of tokenizer.json by transformers version
+	MaxLen    float64           `json:"model_max_length,omitempty"`
+	Tekken    bool              `json:"tekken,omitempty"` // tekken.json has the members that Mistral's tokenizer reads
 
 	special map[string]int // added tokens by text, for the template reader
 }
 
 // deciders are the files that each make a tokenizer alone, in the order in which
 // transformers tries them. vocab.json needs merges.txt beside it.
-var deciders = []string{"tokenizer.json", "tokenizer.model", "spiece.model", "tiktoken.model", "tekken.json", "vocab.txt"}
+var deciders = []string{"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model", "source.spm",
+	"tiktoken.model", "tekken.json", "vocab.txt"}
 
 // tokenizer reads the tokenizer files.
 func (r *repository) tokenizer() {
@@ -35,18 +44,33 @@ func (r *repository) tokenizer() {
 			t.Files = append(t.Files, p)
 		}
 	}
+	t.special = map[string]int{}
 	r.tokenizerConfig(t)
-	r.tokenizerJSON(t)
 	t.File = r.decider()
-	if t.File == "vocab.json" {
+	r.tokenizerJSON(t)
+	r.addedLater(t)
+	t.Tekken = r.tekken()
+	switch t.File {
+	case "vocab.json":
+		r.vocabularyJSON(t)
 		r.merges()
+	case "vocab.txt":
+		r.vocabularyText(t)
+	}
+	if id, ok := t.special[t.EOS]; ok && t.EOS != "" {
+		t.EOSID = &id
 	}
 }
 
 func (r *repository) tokenizerConfig(t *Tokenizer) {
 	o := r.object("tokenizer_config.json")
-	t.Class, t.EOS = o.str("tokenizer_class"), tokenText(o["eos_token"])
-	t.AutoClass = o.object("auto_map").pointers("AutoTokenizer")
+	t.Class, t.BOS, t.EOS = o.str("tokenizer_class"), tokenText(o["bos_token"]), tokenText(o["eos_token"])
+	o.get("model_max_length", &t.MaxLen)
+	t.Named = o.strings("fast_tokenizer_files")
+	t.AutoMap = autoMap(o)
+	if t.AutoClass = o.object("auto_map").pointers("AutoTokenizer"); t.AutoClass == nil {
+		t.AutoClass = o.pointers("auto_map") // the older form: the list itself
+	}
 }
 
 // pointers reads a list of strings and nulls, or one string.
@@ -82,13 +106,20 @@ func (r *repository) decider() string {
 			return p
 		}
 	}
-	for _, p := range append(r.inRoot("*.tiktoken"), r.inRoot("tokenizer.model.v*")...) {
+	for _, p := range slices.Concat(r.inRoot("*.tiktoken"), r.inRoot("tokenizer.model.v*"), r.inRoot("tokenizer.*.json")) {
 		return p
 	}
 	if r.has("vocab.json") && r.has("merges.txt") {
 		return "vocab.json"
 	}
 	return ""
+}
+
+// saw notes a token's id.
+func (t *Tokenizer) saw(id int, token string) {
+	if id > t.MaxID {
+		t.MaxID, t.MaxToken = id, token
+	}
 }
 
 // tokenizerJSON finds the greatest id and the added tokens.
@@ -103,19 +134,44 @@ func (r *repository) tokenizerJSON(t *Tokenizer) {
 		return
 	}
 	t.Model = model.str("type")
-	t.special = map[string]int{}
 	t.addVocabulary(model)
-	var added []struct {
-		ID      int    `json:"id"`
-		Content string `json:"content"`
-	}
-	o.get("added_tokens", &added)
-	for _, a := range added {
-		t.MaxID = max(t.MaxID, a.ID)
+	for _, a := range o.addedTokens() {
+		t.saw(a.ID, a.Content)
 		t.special[a.Content] = a.ID
 	}
-	if id, ok := t.special[t.EOS]; ok && t.EOS != "" {
-		t.EOSID = &id
+}
+
+type addedToken struct {
+	ID      int    `json:"id"`
+	Content string `json:"content"`
+}
+
+func (o object) addedTokens() (list []addedToken) {
+	o.get("added_tokens", &list)
+	return list
+}
+
+// addedLater reads the tokens that stand outside of the vocabulary when it has
+// no list of them: in tokenizer_config.json, or in the older added_tokens.json.
+func (r *repository) addedLater(t *Tokenizer) {
+	if t.File == "tokenizer.json" {
+		return
+	}
+	o := r.object("added_tokens.json")
+	for token := range o {
+		if o.get(token, new(int)) {
+			t.special[token] = o.integer(token)
+		}
+	}
+	decoder := r.object("tokenizer_config.json").object("added_tokens_decoder")
+	for id := range decoder {
+		var n int
+		if _, err := fmt.Sscan(id, &n); err == nil {
+			t.special[tokenText(decoder[id])] = n
+		}
+	}
+	for token, id := range t.special {
+		t.saw(id, token)
 	}
 }
 
@@ -124,16 +180,46 @@ func (r *repository) tokenizerJSON(t *Tokenizer) {
 func (t *Tokenizer) addVocabulary(model object) {
 	var ids map[string]int
 	if model.get("vocab", &ids) {
-		t.Entries = len(ids)
-		for _, id := range ids {
-			t.MaxID = max(t.MaxID, id)
-		}
+		t.addIDs(ids)
 		return
 	}
 	var pairs []json.RawMessage
 	model.get("vocab", &pairs)
 	t.Entries = len(pairs)
-	t.MaxID = max(t.MaxID, len(pairs)-1)
+	t.saw(len(pairs)-1, "")
+}
+
+func (t *Tokenizer) addIDs(ids map[string]int) {
+	t.Entries = len(ids)
+	for token, id := range ids {
+		if id > t.MaxID || id == t.MaxID && token < t.MaxToken {
+			t.MaxID, t.MaxToken = id, token
+		}
+	}
+}
+
+// vocabularyJSON reads vocab.json of a byte-level BPE.
+func (r *repository) vocabularyJSON(t *Tokenizer) {
+	var ids map[string]int
+	o := r.object("vocab.json")
+	if o != nil && json.Unmarshal(r.files["vocab.json"].Content, &ids) == nil {
+		t.addIDs(ids)
+	}
+}
+
+// vocabularyText counts the pieces of a WordPiece vocabulary, one a line.
+func (r *repository) vocabularyText(t *Tokenizer) {
+	f := r.files["vocab.txt"]
+	if !r.broken("vocab.txt") && f.whole() {
+		t.Entries = len(bytes.Split(bytes.TrimSuffix(f.Content, []byte("\n")), []byte("\n")))
+		t.saw(t.Entries-1, "")
+	}
+}
+
+// tekken reports whether tekken.json has what Mistral's tokenizer reads.
+func (r *repository) tekken() bool {
+	o := r.object("tekken.json")
+	return o.object("config") != nil && o["vocab"] != nil
 }
 
 // merges checks merges.txt, which the engine reads when there is no
@@ -153,4 +239,11 @@ func (r *repository) merges() {
 			return
 		}
 	}
+}
+
+// namedTokenizer reports whether a name is that of tokenizer.json for one
+// version of transformers, such as tokenizer.4.0.0.json.
+func namedTokenizer(name string) bool {
+	ok, _ := path.Match("tokenizer.*.json", name)
+	return ok
 }

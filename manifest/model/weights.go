@@ -16,6 +16,9 @@ import (
 type Weights struct {
 	Shards []Shard `json:"shards,omitempty"` // every safetensors file with a sound header, sorted
 	Index  *Index  `json:"index,omitempty"`  // nil: absent or unreadable
+	// BinIndex lists the files that pytorch_model.bin.index.json names, sorted.
+	BinIndex []string `json:"bin_index,omitempty"`
+	GGUF     []GGUF   `json:"gguf,omitempty"` // every GGUF file in the root with a sound header, sorted
 }
 
 // Shard is one safetensors file.
@@ -86,6 +89,12 @@ func (r *repository) weights() {
 			if s := r.shard(p); s != nil {
 				w.Shards = append(w.Shards, *s)
 			}
+		}
+	}
+	r.ggufs()
+	if f, ok := r.files["pytorch_model.bin.index.json"]; ok && !r.broken(f.Path) {
+		if ix, err := safetensors.ReadIndex(bytes.NewReader(f.Content)); err == nil {
+			w.BinIndex = ix.Files()
 		}
 	}
 	if r.has(IndexName) && !r.broken(IndexName) {

@@ -27,7 +27,8 @@ type expectation struct {
 	layers int
 	layer  []need
 	rest   []need
-	head   bool // an output layer of its own is needed
+	other  []need // beside the text model, by full name
+	head   bool   // an output layer of its own is needed
 }
 
 // decoders are the plain decoder architectures whose tensors follow from
@@ -53,7 +54,11 @@ func (r *repo) expect() *expectation {
 	}
 	switch {
 	case kind != "":
-		return r.decoder(c, kind)
+		e := r.decoder(c, kind)
+		if c.Architectures[0] == "LlavaForConditionalGeneration" {
+			e.other = r.llava()
+		}
+		return e
 	case c.Architectures[0] == "BertModel":
 		return r.bert(c)
 	}
@@ -99,6 +104,24 @@ func (r *repo) decoder(c *model.Config, kind string) *expectation {
 	e.rest = []need{{"embed_tokens", "weight", []int64{int64(c.Vocab), hidden}, false}, {"norm", "weight", []int64{hidden}, true}}
 	e.head = (c.Tied == nil || !*c.Tied) && !c.Nested && !r.present("modules.json") // pooling models have none
 	return e
+}
+
+// llava is what LLaVA has beside its text model: the projector, whose loss is
+// silent, and what the vision tower holds outside of layers, which is tracked.
+func (r *repo) llava() []need {
+	const projector, tower = "multi_modal_projector.", "vision_tower.vision_model."
+	prefix := ""
+	for name := range r.tensors {
+		if at := strings.Index(name, tower); at >= 0 {
+			prefix = name[:at]
+		}
+	}
+	out := []need{{prefix + projector + "linear_1", "weight", nil, false}, {prefix + projector + "linear_2", "weight", nil, false}}
+	if _, clip := r.tensors[prefix+tower+"embeddings.class_embedding"]; clip || r.tensors[prefix+tower+"pre_layrnorm.weight"].DType != "" {
+		out = append(out, need{prefix + tower + "embeddings.class_embedding", "", nil, true}, need{prefix + tower + "embeddings.patch_embedding", "weight", nil, true},
+			need{prefix + tower + "embeddings.position_embedding", "weight", nil, true}, need{prefix + tower + "pre_layrnorm", "weight", nil, true})
+	}
+	return out
 }
 
 func (e *expectation) biases(c *model.Config, kind string, hidden, inner, q, kv int64) {
@@ -168,8 +191,11 @@ var fused = map[string]string{
 // holds finds the tensor that serves a need, by its module's full name.
 func (r *repo) holds(module string, n need) (model.Tensor, string, bool) {
 	endings := packed
-	if n.kind == "bias" {
+	switch n.kind {
+	case "bias":
 		endings = []string{".bias"}
+	case "":
+		endings = []string{""}
 	}
 	for _, ending := range endings {
 		if t, ok := r.tensors[module+ending]; ok {

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -17,33 +18,37 @@ var configRules = []Rule{
 		"config.json, generation_config.json and the other JSON files that the engine reads are UTF-8 JSON objects.", invalidJSON},
 	{"C-3", manifest.Block, "config.json names no model type",
 		"config.json has a model_type.", noModelType},
-	{"C-4", manifest.Block, "code that config.json names is missing",
-		"With trust-remote-code, the files and repositories that auto_map names are part of the release.", missingCode},
-	{"C-8", manifest.Block, "the position scaling contradicts itself",
-		"type and rope_type agree.", ropeConflict},
-	{"C-9", manifest.Block, "the engine asks for a longer context than the model has",
-		"max-model-len is at most the length that config.json gives.", contextTooLong},
-	{"C-13", manifest.Silent, "a module of an embedding model is missing",
-		"Each pooling and dense module that modules.json names has its folder.", missingModule},
 	{"C-11", manifest.Silent, "an end token is lost",
 		"The tokens that end a message in the chat template are end tokens of the model.", endTokens},
 }
 
 func noConfig(v *view) (out []manifest.Finding) {
 	for _, r := range v.repos {
+		if v.option("config_format") == "mistral" && !r.draft && !r.present("params.json") {
+			f := v.at("config_format")
+			f.Message, f.Seen = "the engine is told --config-format mistral, and params.json is not there", "Failed to load mistral 'params.json' config for model …"
+			f.Hint = "copy params.json from the model's origin, or remove the flag"
+			out = append(out, f)
+			continue
+		}
 		if r.present("config.json") || r.ggufOnly() || (r.present("params.json") && r.consolidated() != "") {
 			continue
 		}
-		out = append(out, manifest.Finding{Path: r.path("config.json"),
-			Message: fmt.Sprintf("config.json is missing from a repository of %d files", len(r.files)),
+		name := "config.json"
+		if r.consolidated() != "" {
+			name = "params.json"
+		}
+		out = append(out, manifest.Finding{Path: r.path(name),
+			Message: fmt.Sprintf("%s is missing from a repository of %d files", name, len(r.files)),
 			Seen:    "Invalid repository ID or local directory specified",
-			Hint:    "copy config.json from the model's origin"})
+			Hint:    "copy " + name + " from the model's origin"})
 	}
 	return out
 }
 
+// ggufOnly reports whether the weights are GGUF files and no others.
 func (r *repo) ggufOnly() bool {
-	return slices.ContainsFunc(r.names(), func(n string) bool { return strings.HasSuffix(n, ".gguf") })
+	return r.format == "" && slices.ContainsFunc(r.names(), func(n string) bool { return strings.HasSuffix(n, ".gguf") })
 }
 
 // damagedStops are the JSON files whose damage stops the engine, with what it
@@ -64,7 +69,11 @@ func invalidJSON(v *view) (out []manifest.Finding) {
 			if !ok || !r.draft && slices.Contains(tokenizerJSON, name) {
 				continue
 			}
-			f := manifest.Finding{Path: p.Path, Line: p.Line, Message: fmt.Sprintf("%s cannot be read: %s", name, p.What), Seen: damagedStops[name],
+			seen := damagedStops[name]
+			if ok, _ := path.Match("sentence_*_config.json", name); ok || r.sentenceModule(name) {
+				seen = "json.decoder.JSONDecodeError"
+			}
+			f := manifest.Finding{Path: p.Path, Line: p.Line, Message: fmt.Sprintf("%s cannot be read: %s", name, p.What), Seen: seen,
 				Hint: "copy the file again from the model's origin; a copy that broke off leaves half a file"}
 			if f.Seen == "" && !r.decidesQuantization(name) {
 				f.Severity = manifest.Degraded // the engine may never read it
@@ -98,94 +107,17 @@ func noModelType(v *view) (out []manifest.Finding) {
 	return out
 }
 
-// missingCode looks for the code that makes the configuration. Without
-// trust-remote-code the engine does not load it; model code it needs only for
-// architectures that it does not have, which the manifest cannot tell.
-func missingCode(v *view) []manifest.Finding {
-	c := v.base.facts.Config
-	if c == nil || !v.truth("trust_remote_code") || c.AutoMap["AutoConfig"] == "" {
-		return nil
-	}
-	class := c.AutoMap["AutoConfig"]
-	if repository, _, foreign := strings.Cut(class, "--"); foreign {
-		return []manifest.Finding{{Path: v.base.path("config.json"), Field: "auto_map.AutoConfig",
-			Message: fmt.Sprintf("auto_map takes code from the repository %s, which is no part of the release: offline the engine does not boot", repository),
-			Seen:    "We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find them in the cached files.",
-			Hint:    "copy the code beside config.json and name it in auto_map without the repository"}}
-	}
-	module, _, _ := strings.Cut(class, ".")
-	file, by := v.base.missingImport(module+".py", "auto_map in config.json", map[string]bool{})
-	if file == "" {
-		return nil
-	}
-	return []manifest.Finding{{Path: v.base.path(file), Message: fmt.Sprintf("%s names %s, which is missing", by, file),
-		Seen: "… does not appear to have a file named " + file, Hint: "copy the Python files from the model's origin"}}
-}
-
-// missingImport follows a Python file's imports beside it to the first file that
-// is missing, and says which file names that one.
-func (r *repo) missingImport(file, by string, seen map[string]bool) (missing, namedBy string) {
-	if !r.present(file) {
-		return file, by
-	}
-	seen[file] = true
-	for _, code := range r.facts.Code {
-		if code.Path != file {
-			continue
-		}
-		for _, next := range code.Imports {
-			if seen[next] {
-				continue
-			}
-			if missing, namedBy = r.missingImport(next, file, seen); missing != "" {
-				return missing, namedBy
-			}
-		}
-	}
-	return "", ""
-}
-
-func missingModule(v *view) (out []manifest.Finding) {
-	c := v.base.facts.Config
-	if c == nil {
-		return nil
-	}
-	for _, m := range c.Modules {
-		kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]
-		file := strings.TrimSuffix(m.Path, "/") + "/config.json"
-		if m.Path == "" || (kind != "Pooling" && kind != "Dense") || v.base.present(file) {
-			continue
-		}
-		out = append(out, manifest.Finding{Path: v.base.path(file),
-			Message: fmt.Sprintf("modules.json names the %s module %s, whose config.json is missing: the engine falls back to another pooling and gives other vectors", kind, m.Path),
-			Hint:    "copy the whole folder " + m.Path + " from the model's origin"})
-	}
-	return out
-}
-
-// contextTooLong compares max-model-len with what vLLM 0.32 derives. Only the
-// scalings whose effect was measured are judged: yarn counts as already scaled.
-func contextTooLong(v *view) []manifest.Finding {
-	c := v.base.facts.Config
-	if c == nil || c.MaxPosition == 0 || c.Nested {
-		return nil
-	}
-	asked, ok := v.integer("max_model_len")
-	derived, known := derivedLength(c)
-	if !ok || !known || asked <= derived {
-		return nil
-	}
-	return []manifest.Finding{{Path: v.base.path("config.json"), Field: "max_position_embeddings",
-		Message: fmt.Sprintf("the engine asks for max-model-len %d, the model gives %d", asked, derived),
-		Seen:    fmt.Sprintf("User-specified max_model_len (%d) is greater than the derived max_model_len (max_position_embeddings=%d …", asked, derived),
-		Hint:    "lower max-model-len, or restore the rope block and max_position_embeddings of the model's origin"}}
-}
-
 func endTokens(v *view) []manifest.Finding {
 	facts := v.base.facts
 	c, t := facts.Config, facts.Template
 	if c == nil || !generative(c) {
 		return nil
+	}
+	if name := v.option("generation_config"); name != "" && name != "auto" && name != "vllm" && !v.holdsGeneration(name) {
+		f := v.at("generation_config")
+		f.Message = fmt.Sprintf("the engine takes its end tokens and sampling defaults from %s, which is in no part of the release: where it is missing the engine goes on without", name)
+		f.Hint = "put generation_config.json into the model's folder, and remove the flag"
+		return []manifest.Finding{f}
 	}
 	ends, stated := c.EOS, false
 	if g := facts.Generation; g != nil && len(g.EOS) > 0 {
@@ -215,4 +147,15 @@ func generative(c *model.Config) bool {
 	return slices.ContainsFunc(c.Architectures, func(a string) bool {
 		return strings.HasSuffix(a, "ForCausalLM") || strings.HasSuffix(a, "ForConditionalGeneration") || strings.HasSuffix(a, "LMHeadModel")
 	})
+}
+
+// holdsGeneration reports whether a folder that the engine is given holds
+// generation_config.json in the release.
+func (v *view) holdsGeneration(folder string) bool {
+	for _, e := range v.m.Annotations.Engine {
+		if e.Model != "" && path.Clean(folder) == path.Clean(e.Model) {
+			return v.base.present("generation_config.json")
+		}
+	}
+	return v.inRelease(path.Join(folder, "generation_config.json"))
 }

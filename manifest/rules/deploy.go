@@ -20,7 +20,7 @@ var deployRules = []Rule{
 // ofDeploy are the kinds of problems that are the deploy reader's own.
 var ofDeploy = []string{
 	deploy.KindSyntax, deploy.KindTemplate, deploy.KindDockerfile, deploy.KindImageInvalid, deploy.KindImageUnresolved,
-	deploy.KindPlainSecret, deploy.KindShellCommand, deploy.KindEngineEnv,
+	deploy.KindPlainSecret, deploy.KindShellCommand, deploy.KindEngineEnv, deploy.KindEngineRuntime,
 }
 
 // unpinnedImage judges what a region would start. A tag can be moved, so that

@@ -33,7 +33,7 @@ var exits = []string{
 // dropped are the kinds that change what an option does, without an error.
 var dropped = []string{
 	engine.KindDuplicateKey, engine.KindRepeatedOption, engine.KindNullValue, engine.KindFalseDropped, engine.KindOverridden,
-	engine.KindModelTwice, engine.KindModelIgnored, engine.KindPlainSecret,
+	engine.KindModelTwice, engine.KindModelIgnored, engine.KindPlainSecret, engine.KindUnreadVariable, engine.KindFieldDropped,
 }
 
 // unjudged are the kinds that keep the prediction from being whole, and notes.
@@ -85,7 +85,7 @@ func notJudged(v *view) []manifest.Finding {
 		out = append(out, f)
 	}
 	for _, e := range v.m.Annotations.Engine {
-		if e.Kind != "vllm" {
+		if e.Kind != engine.VLLM && e.Kind != engine.SGLang {
 			out = append(out, manifest.Finding{Part: string(manifest.Engine), Path: manifest.EngineOptionsPath,
 				Message: "the options of " + e.Kind + " are hashed and compared, but not judged"})
 		}
@@ -99,8 +99,9 @@ func undividedHeads(v *view) []manifest.Finding {
 	if c == nil || c.Heads == 0 || !ok || ways < 1 || c.Heads%ways == 0 {
 		return nil
 	}
-	return []manifest.Finding{{Part: string(manifest.Engine), Path: manifest.EngineOptionsPath, Field: "tensor_parallel_size",
-		Message: fmt.Sprintf("the model has %d attention heads, which %d ways of tensor parallelism do not divide", c.Heads, ways),
-		Seen:    fmt.Sprintf("Total number of attention heads (%d) must be divisible by tensor parallel size (%d).", c.Heads, ways),
-		Hint:    "choose a tensor-parallel-size that divides the heads"}}
+	f := v.at("tensor_parallel_size")
+	f.Message = fmt.Sprintf("the model has %d attention heads, which %d ways of tensor parallelism do not divide", c.Heads, ways)
+	f.Seen = fmt.Sprintf("Total number of attention heads (%d) must be divisible by tensor parallel size (%d).", c.Heads, ways)
+	f.Hint = "choose a tensor-parallel-size that divides the heads"
+	return []manifest.Finding{f}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"drkit/internal/store"
 	"drkit/manifest"
 	"drkit/manifest/model"
 )
@@ -17,7 +18,7 @@ var fileRules = []Rule{
 	{"W-12", manifest.Block, "something else stands in place of a file",
 		"No file is a Git LFS pointer, an error page or a store's error.", standIn},
 	{"W-16", manifest.Block, "a symbolic link leads nowhere",
-		"Every symbolic link of the model leads to a file.", deadLink},
+		"Every symbolic link of the model leads to a file; in a hub's cache, to one of its blobs.", deadLink},
 	{"P-1", manifest.Info, "a file name is not in composed form",
 		"File names are in Unicode's NFC.", decomposed},
 }
@@ -126,7 +127,7 @@ func standIn(v *view) (out []manifest.Finding) {
 // there, and a copy of the folder fails on it or leaves it out in silence.
 func deadLink(v *view) (out []manifest.Finding) {
 	v.each(func(f folder, r *repo, p string, problem manifest.Problem) {
-		if problem.Kind == "dangling-symlink" || problem.Kind == "symlink-loop" {
+		if problem.Kind == "dangling-symlink" || problem.Kind == "symlink-loop" || problem.Kind == store.DefectOutside {
 			out = append(out, manifest.Finding{Path: problem.Path, Message: problem.What,
 				Seen: "… does not appear to have a file named " + path.Base(p),
 				Hint: "copy what the link points to: a copied hub cache needs its blobs folder too"})

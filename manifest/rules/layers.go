@@ -40,6 +40,9 @@ func missingLayer(v *view) []manifest.Finding {
 	}
 	var empty []int
 	if e := r.expect(); e != nil {
+		if f, found := r.surplusLayers(e); found {
+			return []manifest.Finding{f}
+		}
 		empty = r.emptyLayers(e)
 	} else {
 		empty = r.missingOfEveryFamily(c)
@@ -55,6 +58,34 @@ func missingLayer(v *view) []manifest.Finding {
 		f.Seen = ""
 	}
 	return []manifest.Finding{f}
+}
+
+// surplusLayers finds layers beyond num_hidden_layers in a decoder that has no
+// use for them: the engine refuses tensors that no module takes.
+func (r *repo) surplusLayers(e *expectation) (f manifest.Finding, found bool) {
+	if e.stem != "layers." || r.facts.Config.NextN > 0 {
+		return f, false
+	}
+	first, beyond := "", map[int]bool{}
+	for name := range r.tensors {
+		m := layerName.FindStringSubmatch(name)
+		if m == nil || m[1] != e.prefix || m[2]+"." != e.stem || strings.Contains(name, "rotary_emb") {
+			continue
+		}
+		if i, err := strconv.Atoi(m[3]); err == nil && i >= e.layers {
+			beyond[i] = true
+			if first == "" || name < first {
+				first = name
+			}
+		}
+	}
+	if first == "" {
+		return f, false
+	}
+	return manifest.Finding{Severity: manifest.Block, Path: r.path("config.json"), Field: "num_hidden_layers",
+		Message: fmt.Sprintf("config.json has %d layers, and there are tensors for %d more, such as %s", e.layers, len(beyond), first),
+		Seen:    fmt.Sprintf("There is no module or parameter named '%s' in …", strings.TrimPrefix(strings.TrimSuffix(first, ".weight"), "model.")),
+		Hint:    "config.json and weights belong to different models: copy both from one release"}, true
 }
 
 func joinInts(ns []int) string {

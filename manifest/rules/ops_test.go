@@ -27,6 +27,28 @@ type tree struct {
 	files map[string][]byte
 	links map[string]bool
 	bases string
+	repo  string // hub id, when the repository lies in a hub cache
+}
+
+// refs is the folder of a hub cache that names commits.
+func (t *tree) refs(repo string) string {
+	return "hf/hub/models--" + strings.ReplaceAll(repo, "/", "--") + "/refs/"
+}
+
+// Pin is the commit of a hub cache; "" for a plain folder.
+func (t *tree) Pin(context.Context) (repo, commit string, err error) {
+	if t.repo == "" {
+		return "", "", nil
+	}
+	return t.repo, strings.Repeat("1", 40), nil
+}
+
+// Refs lists what stands under refs/.
+func (t *tree) Refs(context.Context) (names []string, err error) {
+	for _, k := range t.beneath(strings.TrimSuffix(t.refs(t.repo), "/")) {
+		names = append(names, path.Base(k))
+	}
+	return names, nil
 }
 
 func (t *tree) List(_ context.Context, prefix string) iter.Seq2[store.Object, error] {
@@ -165,6 +187,8 @@ func (t *tree) plain(o op) error {
 		t.files[o.To] = []byte("PK\x03\x04 weights")
 		return nil
 	case "hf_cache": // the snapshot folder is what is read
+		t.files[t.refs(o.Repo)+"main"] = []byte(strings.Repeat("1", 40))
+		t.repo = o.Repo
 		return nil
 	case "rm_blob":
 		delete(t.files, "model/"+o.BlobOf)

@@ -12,12 +12,26 @@ import (
 var quantizationRules = []Rule{
 	{"Q-1", manifest.Block, "packed weights without a quantization config",
 		"A repository with packed weights says how they are packed.", noQuantizationConfig},
+	{"Q-2", manifest.Block, "the configuration for --quantization awq is missing",
+		"With --quantization awq, config.json or exactly one quantize_config.json or quant_config.json says how.", noSideFile("Q-2")},
+	{"Q-3", manifest.Block, "the configuration for --quantization gptq is missing",
+		"With --quantization gptq, config.json or exactly one quantize_config.json says how.", noSideFile("Q-3")},
+	{"Q-4", manifest.Block, "the configuration for --quantization modelopt is missing",
+		"With --quantization modelopt, config.json or exactly one hf_quant_config.json says how; a mixed one lists its layers.", noSideFile("Q-4")},
+	{"Q-5", manifest.Block, "the configuration for --quantization inc is missing",
+		"With --quantization inc, config.json or exactly one quantization_config.json says how.", noSideFile("Q-5")},
 	{"Q-6", manifest.Block, "the engine is told another quantization than the model has",
 		"--quantization agrees with quant_method in config.json.", otherMethod},
+	{"Q-7", manifest.Degraded, "the scales of the key-value cache are missing",
+		"With an 8 bit key-value cache, the shards hold k_scale and v_scale.", noCacheScales},
+	{"Q-8", manifest.Block, "the file that hf-overrides names is missing",
+		"The quantization_config_file of --hf-overrides is part of the release.", noOverrideFile},
+	{"Q-9", manifest.Block, "the quantization method is deprecated",
+		"A deprecated method is served with --allow-deprecated-quantization.", deprecatedMethod},
 	{"C-15", manifest.Block, "the engine does not have the quantization method",
 		"quant_method is one that the engine's version has.", unknownMethod},
 	{"Q-10", manifest.Silent, "a packed module is incomplete",
-		"Each packed module has all tensors of its method, and a quantization config stands only beside packed weights.", incompleteModules},
+		"Each packed module has all tensors of its method in the shapes that the method gives, and a quantization config stands only beside packed weights.", incompleteModules},
 }
 
 // packedEndings are endings of tensors that only packed checkpoints have.
@@ -40,7 +54,7 @@ func noQuantizationConfig(v *view) (out []manifest.Finding) {
 			Message: fmt.Sprintf("the shards hold packed tensors such as %s, but config.json has no quantization_config", name),
 			Seen:    fmt.Sprintf("There is no module or parameter named '%s' in …", strings.TrimPrefix(name, "model.")),
 			Hint:    "restore quantization_config in config.json from the model's origin"}
-		if q != nil && len(q.SideFiles) > 0 {
+		if q != nil && len(q.SideFiles) > 0 && q.Method != "" {
 			f.Message += "; " + q.SideFiles[0] + " alone is read only with --quantization"
 			f.Hint = "give --quantization " + q.Method + ", or restore quantization_config in config.json"
 		}
@@ -59,63 +73,6 @@ func (r *repo) firstPacked() string {
 		}
 	}
 	return ""
-}
-
-// companions are the tensors that must stand beside a packed weight, by the
-// ending of the weight.
-func (r *repo) companions(ending, dtype string) []string {
-	q := r.facts.Quantization
-	switch {
-	case ending == ".qweight" && q.DescAct:
-		return []string{".qzeros", ".scales", ".g_idx"}
-	case ending == ".qweight":
-		return []string{".qzeros", ".scales"}
-	case ending == ".weight_packed" && strings.HasPrefix(q.Format, "pack"):
-		return []string{".weight_scale", ".weight_shape"}
-	case ending == ".weight_packed":
-		return []string{".weight_scale"}
-	case ending == ".weight" && (dtype == "I8" || strings.HasPrefix(dtype, "F8_")):
-		return []string{".weight_scale|.weight_scale_inv|.scale|.weight_scale_2"}
-	}
-	return nil
-}
-
-func incompleteModules(v *view) (out []manifest.Finding) {
-	for _, r := range v.repos {
-		q := r.facts.Quantization
-		if !r.quantized() || !v.findable(r) || !judged(q.Method) {
-			continue
-		}
-		var lost []string
-		any := false
-		for name, t := range r.tensors {
-			module, ending := split(name)
-			need := r.companions(ending, t.DType)
-			any = any || len(need) > 0
-			for _, c := range need {
-				if !r.oneOf(module, c) {
-					lost = append(lost, module+strings.Split(c, "|")[0])
-				}
-			}
-		}
-		if len(lost) > 0 {
-			slices.Sort(lost)
-			out = append(out, manifest.Finding{Path: r.whereLost(lost[0]), Field: lost[0],
-				Message: fmt.Sprintf("a packed module lacks %s: the engine boots and answers with garbage", count(lost)),
-				Hint:    "copy the shards again from the model's origin"})
-		}
-		if !any && q.Weights {
-			out = append(out, manifest.Finding{Path: r.path("config.json"), Field: "quantization_config",
-				Message: fmt.Sprintf("config.json says the weights are packed by %s, but no shard holds a packed tensor: the engine boots and answers with garbage", q.Method),
-				Hint:    "config.json and weights belong to different releases of the model: copy both from one"})
-		}
-	}
-	return out
-}
-
-// judged lists the methods whose sets of tensors are known.
-func judged(method string) bool {
-	return slices.Contains([]string{"gptq", "awq", "compressed-tensors", "fp8"}, method)
 }
 
 // split divides a tensor's name into module and ending.
@@ -147,6 +104,12 @@ var plainMethod = map[string]string{
 func otherMethod(v *view) []manifest.Finding {
 	q := v.base.facts.Quantization
 	asked := v.option("quantization")
+	if (q == nil || q.Source == "") && slices.Contains(online, asked) && v.base.format != "" {
+		f := v.at("quantization")
+		f.Severity = manifest.Info
+		f.Message = fmt.Sprintf("the engine is told --quantization %s for plain weights: it packs them while it loads them, which needs a GPU that has the format", asked)
+		return []manifest.Finding{f}
+	}
 	if q == nil || q.Source != "config.json" || plainMethod[asked] == "" || plainMethod[q.Method] == "" || plainMethod[asked] == plainMethod[q.Method] {
 		return nil
 	}
@@ -155,6 +118,9 @@ func otherMethod(v *view) []manifest.Finding {
 		Seen:    fmt.Sprintf("Quantization method specified in the model config (%s) does not match the quantization method specified in the `quantization` argument (%s).", q.Method, asked),
 		Hint:    "remove --quantization: the engine takes the method from config.json"}}
 }
+
+// online are methods that pack plain weights while they are loaded.
+var online = []string{"fp8", "mxfp8", "fp8_per_tensor", "fp8_per_block", "fp8_per_channel", "int8_per_channel_weight_only", "nvfp4_per_token"}
 
 // methods are those of vLLM 0.32.0, as its error message lists them.
 var methods = strings.Fields(`awq auto_awq fp8 fbgemm_fp8 fp_quant modelopt modelopt_fp4 modelopt_mxfp8 modelopt_mixed auto_gptq gptq
@@ -166,12 +132,16 @@ var alias = []string{"auto-round", "intel/auto-round", "modelopt_nvfp4"}
 
 // unknownMethod judges vLLM 0.32 only: the list differs by version.
 func unknownMethod(v *view) (out []manifest.Finding) {
-	versions := slices.ContainsFunc(v.m.Annotations.Engine, func(e manifest.EngineFacts) bool {
-		return e.Kind == "vllm" && strings.HasPrefix(strings.TrimPrefix(e.Version, "v"), "0.32.")
-	})
+	if asked := v.option("quantization"); asked != "" && v.judgedVersion() && !v.onlySGLang() && !slices.Contains(methods, asked) && !slices.Contains(alias, strings.ToLower(asked)) {
+		f := v.at("quantization")
+		f.Message = fmt.Sprintf("the engine is told --quantization %s, which vLLM 0.32 does not have by itself", asked)
+		f.Seen = fmt.Sprintf("Unknown quantization method: %s. Must be one of […]", asked)
+		f.Hint = "serve with an image that has the method's plugin and waive this rule, or remove the flag"
+		out = append(out, f)
+	}
 	for _, r := range v.repos {
 		q := r.facts.Quantization
-		if !versions || q == nil || q.Source != "config.json" || q.Method == "" || slices.Contains(methods, q.Method) || slices.Contains(alias, strings.ToLower(q.Method)) {
+		if !v.judgedVersion() || q == nil || q.Source != "config.json" || q.Method == "" || slices.Contains(methods, q.Method) || slices.Contains(alias, strings.ToLower(q.Method)) {
 			continue
 		}
 		out = append(out, manifest.Finding{Path: r.path("config.json"), Field: "quantization_config.quant_method",

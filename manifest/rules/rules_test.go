@@ -14,7 +14,7 @@ import (
 )
 
 func llama() repository {
-	return newRepository(causal("FooForCausalLM", "foo", 4, nil)).shard("model.safetensors", 4, join(attention, dense, outer)...)
+	return newRepository(causal("StableLmForCausalLM", "stablelm", 4, nil)).shard("model.safetensors", 4, join(attention, dense, outer)...)
 }
 
 // lines shows findings as the tests compare them.
@@ -57,7 +57,7 @@ func TestOneCauseOneFinding(t *testing.T) {
 		"generation_config.json lost, end token elsewhere": {llama().without("generation_config.json"), nil,
 			"C-11 degraded model/base/generation_config.json"},
 		"generation_config.json lost, end token only there": {llama().without("generation_config.json").with("tokenizer_config.json", `{"eos_token":"a"}`).
-			with("config.json", `{"architectures":["FooForCausalLM"],"model_type":"foo","num_hidden_layers":4,"eos_token_id":0}`), nil,
+			with("config.json", `{"architectures":["StableLmForCausalLM"],"model_type":"stablelm","num_hidden_layers":4,"eos_token_id":0}`), nil,
 			"C-11 silent model/base/generation_config.json"},
 		"base model with the template of its chat sibling": {llama().with("generation_config.json", `{"eos_token_id":0}`).with("tokenizer_config.json", `{"eos_token":"a"}`), nil,
 			"C-11 degraded model/base/generation_config.json"},
@@ -80,7 +80,7 @@ func TestOneCauseOneFinding(t *testing.T) {
 		"two configurations":           {llama(), engineFiles("a.yaml", "seed: 1\n", "b.yaml", "seed: 2\n"), "E-4 block engine/drkit-engine.json"},
 		"adapter that is not listed": {llama(), func(in *manifest.Input) { in.Engine.Args = []string{"--enable-lora", "--lora-modules", "sql=/a/sql"} },
 			"L-7 block engine/drkit-engine.json"},
-		"sglang": {llama(), func(in *manifest.Input) { in.Engine.Kind = "sglang" }, "E-6 info engine/drkit-engine.json"},
+		"sglang": {llama(), func(in *manifest.Input) { in.Engine.Kind, in.Engine.Version = "sglang", "0.5.23" }, ""},
 		"kubernetes": {llama(), deployFile("eu", "k8s.yaml", "kind: Pod\napiVersion: v1\nspec:\n  containers:\n  - name: a\n    image: vllm/vllm-openai\n"),
 			"I-1 block deploy/@eu/k8s.yaml:6"},
 		"base image of a build": {llama(), deployFile("", "Dockerfile", "FROM vllm/vllm-openai\n"), "I-1 degraded deploy/Dockerfile:1"},
@@ -266,7 +266,7 @@ func TestEveryRuleIsExplained(t *testing.T) {
 			}
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^## ([A-Z]-\d+)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^## ([A-Z]-(?:\d+|[A-Z]+))$`).FindAllStringSubmatch(string(text), -1) {
 		if !seen[m[1]] {
 			t.Errorf("docs/rules.md explains %s, which is no rule", m[1])
 		}

@@ -1,8 +1,10 @@
 package rules_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,19 +30,27 @@ func newRepository(config map[string]any) repository {
 		"chat_template.jinja":    "{% for m in messages %}{{ m['content'] }}<|eot|>{% endfor %}"}
 }
 
-// shard writes tensors of eight bytes' rows under a file name; "#" in a name
-// stands for each layer.
+// shard writes tensors of 4 rows and 2 columns under a file name; "#" in a name
+// stands for each layer, and ":I32" or ":I32:4x1" or ":BF16:8" gives type and shape.
 func (r repository) shard(file string, layers int, names ...string) repository {
 	tensors := map[string]*entry{}
 	for _, n := range names {
 		n, dtype, _ := strings.Cut(n, ":")
+		dtype, form, _ := strings.Cut(dtype, ":")
 		if dtype == "" {
 			dtype = "BF16"
 		}
-		size := map[string]int64{"BF16": 2, "I8": 1, "U8": 1, "I32": 4, "F8_E4M3": 1, "F32": 4}[dtype]
+		rows, columns := int64(4), int64(2)
+		shape := []int64{rows, columns}
+		if n, _ := fmt.Sscanf(form, "%dx%d", &rows, &columns); n == 1 {
+			columns, shape = 1, []int64{rows}
+		} else if n == 2 {
+			shape = []int64{rows, columns}
+		}
+		size := map[string]int64{"BF16": 2, "F16": 2, "I8": 1, "U8": 1, "I32": 4, "F8_E4M3": 1, "F32": 4}[dtype]
 		for i := range layers {
 			name := strings.ReplaceAll(n, "#", fmt.Sprint(i))
-			tensors[name] = &entry{DType: dtype, Shape: []int64{4, 2}, data: make([]byte, 8*size)}
+			tensors[name] = &entry{DType: dtype, Shape: shape, data: make([]byte, rows*columns*size)}
 		}
 	}
 	r[file] = string(pack(tensors))
@@ -59,14 +69,18 @@ func (r repository) with(file, text string) repository {
 	return r
 }
 
-// check builds a manifest of the repository and returns the findings.
-func (r repository) check(t *testing.T, change func(*manifest.Input)) []manifest.Finding {
-	t.Helper()
+func (r repository) source() *tree {
 	w := &tree{files: map[string][]byte{}}
 	for name, text := range r {
 		w.files[name] = []byte(text)
 	}
-	in := manifest.Input{Model: manifest.Tree{Source: w}, Engine: manifest.EngineInput{Kind: "vllm", Version: "0.32.0"}}
+	return w
+}
+
+// check builds a manifest of the repository and returns the findings.
+func (r repository) check(t *testing.T, change func(*manifest.Input)) []manifest.Finding {
+	t.Helper()
+	in := manifest.Input{Model: manifest.Tree{Source: r.source()}, Engine: manifest.EngineInput{Kind: "vllm", Version: "0.32.0"}}
 	if change != nil {
 		change(&in)
 	}
@@ -137,19 +151,25 @@ func TestSoundLayouts(t *testing.T) {
 			shard("model.safetensors", 2, "visual.blocks.#.attn.qkv.weight", "model.layers.#.mlp.gate_proj.qweight:I32", "model.layers.#.mlp.gate_proj.qzeros:I32", "model.layers.#.mlp.gate_proj.scales").
 			with("preprocessor_config.json", "{}")},
 		"one layer of a packed model left unpacked": {repo: unpackedLayer()},
-		"key-value cache scales only": {repo: newRepository(causal("FooForCausalLM", "foo", 2, map[string]any{
+		"key-value cache scales only": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, map[string]any{
 			"quantization_config": map[string]any{"quant_method": "compressed-tensors", "kv_cache_scheme": map[string]any{"num_bits": 8}, "config_groups": map[string]any{}}})).
 			shard("model.safetensors", 2, join(attention, dense, outer)...)},
 		"mistral's own form beside the shards": {repo: newRepository(causal("MistralForCausalLM", "mistral", 0, nil)).
 			shard("consolidated.safetensors", 2, "layers.#.attention.wq.weight").shard("model.safetensors", 2, attention...).
 			with("params.json", `{"dim":8}`).with("tekken.json", `{"config":{}}`).without("tokenizer.json")},
 		"pytorch weights only": {repo: newRepository(causal("LlamaForCausalLM", "llama", 2, nil)).with("pytorch_model.bin", "PK\x03\x04")},
-		"gguf only":            {repo: repository{"model-q4.gguf": "GGUF\x03\x00\x00\x00"}},
+		"gguf only":            {repo: repository{"model-q4.gguf": ggufText(true)}},
 		"infinity in config":   {repo: newRepository(causal("MambaForCausalLM", "mamba2", 0, nil)).with("config.json", `{"model_type":"mamba2","architectures":["Mamba2ForCausalLM"],"time_step_limit":[0.0,Infinity]}`).shard("model.safetensors", 2, "backbone.layers.#.norm.weight")},
 		"template of the engine": {repo: newRepository(causal("LlamaForCausalLM", "llama", 0, nil)).shard("model.safetensors", 2, attention...).without("chat_template.jinja"),
-			change: func(in *manifest.Input) { in.Engine.Args = []string{"--chat-template", "/etc/vllm/chat.jinja"} }},
+			change: func(in *manifest.Input) {
+				in.Engine.Args = []string{"--chat-template", "/etc/vllm/chat.jinja"}
+				in.EngineFiles = []manifest.PartFile{{Path: "engine/chat.jinja", Source: single("{% for m in messages %}{{ m.content }}{% endfor %}"), Key: "x"}}
+			}},
 		"tokenizer from elsewhere": {repo: newRepository(causal("LlamaForCausalLM", "llama", 0, nil)).shard("model.safetensors", 2, attention...).without("tokenizer.json"),
-			change: func(in *manifest.Input) { in.Engine.Args = []string{"--tokenizer", "/models/tokenizer"} }},
+			change: func(in *manifest.Input) {
+				in.Engine.Args = []string{"--tokenizer", "/models/tokenizer"}
+				in.Repositories = []manifest.Tree{{Name: "acme/tokenizer", Source: &tree{files: map[string][]byte{"tokenizer.json": []byte(tokenizerText)}}}}
+			}},
 		"user and assistant ends differ": {repo: newRepository(causal("LlamaForCausalLM", "llama", 0, nil)).shard("model.safetensors", 2, attention...).
 			with("chat_template.jinja", "{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] + '<|assistant|>' }}{% else %}{{ m['content'] + eos_token }}{% endif %}{% endfor %}")},
 		"pipes in texts of the template": {repo: newRepository(causal("LlamaForCausalLM", "llama", 0, nil)).shard("model.safetensors", 2, attention...).
@@ -204,7 +224,28 @@ func unpackedLayer() repository {
 		}
 		names = append(names, p+".weight_packed:I32", p+".weight_scale", p+".weight_shape:I32")
 	}
-	return newRepository(causal("FooForCausalLM", "foo", 12, map[string]any{"quantization_config": map[string]any{
+	return newRepository(causal("StableLmForCausalLM", "stablelm", 12, map[string]any{"quantization_config": map[string]any{
 		"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": map[string]any{"group_0": map[string]any{"weights": map[string]any{"num_bits": 4}}}}})).
 		shard("model.safetensors", 1, join(names, outer)...)
+}
+
+// single is a source of one file, x.
+func single(text string) *tree { return &tree{files: map[string][]byte{"x": []byte(text)}} }
+
+// ggufText is a GGUF file of one tensor of two F32 values, with or without a
+// tokenizer inside, as the format's specification lays it out.
+func ggufText(tokenizer bool) string {
+	u32 := func(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
+	u64 := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
+	text := func(s string) []byte { return append(u64(uint64(len(s))), s...) }
+	pairs := [][]byte{slices.Concat(text("general.architecture"), u32(8), text("llama"))}
+	if tokenizer {
+		pairs = append(pairs, slices.Concat(text("tokenizer.ggml.tokens"), u32(9), u32(8), u64(2), text("a"), text("b")))
+	}
+	b := slices.Concat([]byte("GGUF"), u32(3), u64(1), u64(uint64(len(pairs))), slices.Concat(pairs...),
+		text("x"), u32(1), u64(2), u32(0), u64(0))
+	for len(b)%32 != 0 {
+		b = append(b, 0)
+	}
+	return string(append(b, make([]byte, 8)...))
 }

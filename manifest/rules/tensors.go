@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"drkit/manifest"
+	"drkit/manifest/model"
 )
 
 // loss is a set of tensors that no loaded shard holds, in one place.
@@ -101,6 +102,9 @@ func (e *expectation) needs(tensor string) bool {
 			return true
 		}
 	}
+	if slices.ContainsFunc(e.other, func(n need) bool { return n.module == module || n.module == tensor }) {
+		return true
+	}
 	for i := range e.layers {
 		if inner, ok := strings.CutPrefix(module, e.layerPrefix(i)); ok {
 			return slices.ContainsFunc(e.layer, func(n need) bool { return n.module == inner })
@@ -122,10 +126,10 @@ func (r *repo) unexpected(e *expectation) []manifest.Finding {
 		t, name, ok := r.holds(module, n)
 		switch {
 		case !ok && n.norm:
-			norms.names = append(norms.names, module+"."+n.kind)
+			norms.names = append(norms.names, strings.TrimSuffix(module+"."+n.kind, "."))
 		case !ok:
 			lost.names = append(lost.names, module+"."+n.kind)
-		case name == module+"."+n.kind && n.shape != nil && !r.quantized() && !r.vocabularySized(module) && !slices.Equal(t.Shape, n.shape):
+		case n.shape != nil && !r.vocabularySized(module) && r.otherShape(name, module+"."+n.kind, t, n.shape):
 			wrong = append(wrong, name)
 			shapes = fmt.Sprintf("%s has the shape %v, config.json makes it %v", wrong[0], r.tensors[wrong[0]].Shape, n.shape)
 		}
@@ -140,9 +144,32 @@ func (r *repo) unexpected(e *expectation) []manifest.Finding {
 	for _, n := range e.rest {
 		judge(e.prefix+n.module, n)
 	}
+	for _, n := range e.other {
+		judge(n.module, n)
+	}
 	lost.everywhere = e.everywhere(lost.names)
 	out := append(r.lossFinding(lost), r.lossFinding(norms)...)
 	return append(out, r.shapeFinding(wrong, shapes, e)...)
+}
+
+// otherShape reports whether a tensor has another shape than a need: as it is,
+// or packed as the repository's method packs it. A form that is not known fits.
+func (r *repo) otherShape(name, plain string, t model.Tensor, want []int64) bool {
+	q := r.facts.Quantization
+	switch {
+	case name == plain:
+		return !slices.Contains([]string{"U8", "I32", "U32"}, t.DType) && !slices.Equal(t.Shape, want)
+	case q == nil || r.bits || len(want) != 2 || len(t.Shape) != 2 || q.Bits <= 0 || q.Bits > 32:
+		return false
+	}
+	bits := int64(q.Bits)
+	switch {
+	case strings.HasSuffix(name, ".qweight") && strings.Contains(q.Method, "gptq"):
+		return t.Shape[0]*32 != want[1]*bits || t.Shape[1] != want[0]
+	case strings.HasSuffix(name, ".qweight") && strings.Contains(q.Method, "awq"):
+		return t.Shape[0] != want[1] || t.Shape[1]*32 != want[0]*bits
+	}
+	return false
 }
 
 // everywhere reports whether every layer lacks the first lost tensor: then it
@@ -224,12 +251,12 @@ func (r *repo) shapeFinding(wrong []string, example string, e *expectation) []ma
 // vocabularyShape compares the embedding with vocab_size.
 func (r *repo) vocabularyShape() []manifest.Finding {
 	e := r.expect()
-	if e == nil || r.quantized() {
+	if e == nil {
 		return nil
 	}
 	for _, n := range e.rest {
 		t, name, ok := r.holds(e.prefix+n.module, n)
-		if !ok || !r.vocabularySized(n.module) || len(t.Shape) == 0 || t.Shape[0] == int64(r.facts.Config.Vocab) {
+		if !ok || !strings.HasSuffix(name, ".weight") || strings.HasPrefix(t.DType, "U") || strings.HasPrefix(t.DType, "I") || !r.vocabularySized(n.module) || len(t.Shape) == 0 || t.Shape[0] == int64(r.facts.Config.Vocab) {
 			continue
 		}
 		return []manifest.Finding{{Severity: manifest.Block, Path: r.path("config.json"), Field: "vocab_size",

@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -14,10 +16,12 @@ var tokenizerRules = []Rule{
 		"The repository holds a whole tokenizer.", noTokenizer},
 	{"T-2", manifest.Block, "half of a BPE vocabulary is missing",
 		"Without tokenizer.json, vocab.json and merges.txt stand together.", halfVocabulary},
-	{"T-6", manifest.Request, "there is no chat template",
-		"A model that answers chat requests has a chat template that the engine finds and can render.", noTemplate},
-	{"T-9", manifest.Request, "no chat template is named default",
-		"A list of named chat templates has one named default.", noDefaultTemplate},
+	{"T-4", manifest.Info, "an older tokenizer file is missing",
+		"added_tokens.json and special_tokens_map.json are there where only they name a token.", legacyTokens},
+	{"T-7", manifest.Request, "files that the engine does not fetch from a bucket",
+		"A model in a bucket with its tokenizer elsewhere needs no file that the engine leaves out when it fetches the model.", notFetched},
+	{"T-12", manifest.Request, "the vocabulary that gpt-oss needs is not at hand",
+		"A gpt-oss model finds o200k_base.tiktoken, unchanged, in a folder that TIKTOKEN_ENCODINGS_BASE or TIKTOKEN_RS_CACHE_DIR names.", noHarmony},
 	{"T-14", manifest.Request, "the tokenizer has ids beyond the vocabulary",
 		"The greatest token id is below vocab_size.", idsBeyondVocabulary},
 }
@@ -26,27 +30,176 @@ var tokenizerRules = []Rule{
 // or takes none.
 func (v *view) tokenizerElsewhere() bool {
 	mode := v.option("tokenizer_mode")
-	return v.truth("skip_tokenizer_init") || v.option("tokenizer") != "" || mode == "mistral" || mode == "custom"
+	return v.truth("skip_tokenizer_init") || v.tokenizerPath() != "" || mode == "mistral" || mode == "custom"
+}
+
+// tokenizerPath is what --tokenizer names, when that is not the model itself.
+func (v *view) tokenizerPath() string {
+	name := v.option("tokenizer")
+	for _, e := range v.m.Annotations.Engine {
+		if name != "" && e.Model != "" && path.Clean(name) == path.Clean(e.Model) {
+			return ""
+		}
+	}
+	return name
 }
 
 func noTokenizer(v *view) (out []manifest.Finding) {
-	if v.tokenizerElsewhere() || v.base.ggufOnly() {
+	if name := v.tokenizerPath(); name != "" && !v.truth("skip_tokenizer_init") {
+		return v.otherTokenizer(name)
+	}
+	if v.tokenizerElsewhere() && v.option("tokenizer_mode") != "mistral" || v.base.ggufTokenizer() {
 		return nil
 	}
 	out = damagedTokenizer(v.base)
-	t := v.base.facts.Tokenizer
-	if len(out) > 0 || t.File != "" || len(t.AutoClass) > 0 || v.base.vocabularyHalf() != "" || v.base.tokenizerBroken() {
+	if len(out) > 0 || v.base.tokenizerBroken() {
 		return out
 	}
-	f := manifest.Finding{Path: v.base.path("tokenizer.json"),
-		Message: "no file makes a tokenizer: neither tokenizer.json, tokenizer.model, spiece.model, tiktoken.model, tekken.json, vocab.txt nor vocab.json with merges.txt",
+	if lost := v.lostVocabulary(); lost != "" {
+		return []manifest.Finding{{Path: v.base.path(lost), Message: fmt.Sprintf("the tokenizer's code reads %s, which is missing", lost),
+			Seen: "Can't load tokenizer for '…'", Hint: "copy the file from the model's origin"}}
+	}
+	if v.wholeTokenizer() {
+		return nil
+	}
+	return []manifest.Finding{v.tokenizerLost()}
+}
+
+// wholeTokenizer reports whether some set of files makes the tokenizer.
+func (v *view) wholeTokenizer() bool {
+	r := v.base
+	t := r.facts.Tokenizer
+	if v.option("tokenizer_mode") == "mistral" {
+		return r.present("tekken.json") || slices.ContainsFunc(t.Files, func(f string) bool { return strings.HasPrefix(f, "tokenizer.model") })
+	}
+	if r.mistral {
+		return t.Tekken || r.present("tekken.json") || slices.ContainsFunc(t.Files, func(f string) bool { return strings.HasPrefix(f, "tokenizer.model") }) || t.File != "" && t.File != "tekken.json"
+	}
+	if len(t.AutoClass) > 0 || r.vocabularyHalf() != "" || r.present("tokenizer.json") {
+		return true
+	}
+	if sets := classFiles(t.Class); sets != nil {
+		return slices.ContainsFunc(sets, func(set []string) bool {
+			return !slices.ContainsFunc(set, func(file string) bool { return !r.present(file) })
+		})
+	}
+	return t.File != ""
+}
+
+// sentencePiece are the names under which a SentencePiece model stands.
+var sentencePiece = [][]string{{"tokenizer.model"}, {"spiece.model"}, {"sentencepiece.bpe.model"}, {"spm.model"}}
+
+// classFiles lists, for a tokenizer class whose files are known, the sets of
+// files of which one must be there beside no tokenizer.json; nil for others.
+func classFiles(class string) [][]string {
+	switch strings.TrimSuffix(class, "Fast") {
+	case "GPT2Tokenizer", "Qwen2Tokenizer", "RobertaTokenizer", "BartTokenizer", "LongformerTokenizer", "CodeGenTokenizer", "BlenderbotTokenizer",
+		"DebertaTokenizer", "LEDTokenizer", "OpenAIGPTTokenizer", "CLIPTokenizer":
+		return [][]string{{"vocab.json", "merges.txt"}}
+	case "WhisperTokenizer":
+		return [][]string{{"vocab.json", "merges.txt"}}
+	case "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MPNetTokenizer", "MobileBertTokenizer":
+		return [][]string{{"vocab.txt"}}
+	case "LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer", "T5Tokenizer", "AlbertTokenizer", "XLMRobertaTokenizer", "XLNetTokenizer",
+		"CamembertTokenizer", "BigBirdTokenizer", "PegasusTokenizer", "MBartTokenizer", "DebertaV2Tokenizer", "RemBertTokenizer":
+		return append([][]string{{"vocab.json", "merges.txt"}, {"tekken.json"}, {"tiktoken.model"}}, sentencePiece...)
+	}
+	return nil
+}
+
+// tokenizerLost names the file that the repository's class would read.
+func (v *view) tokenizerLost() manifest.Finding {
+	r := v.base
+	name := "tokenizer.json"
+	if r.mistral || v.option("tokenizer_mode") == "mistral" {
+		name = "tekken.json"
+	} else if sets := classFiles(r.facts.Tokenizer.Class); len(sets) == 1 && !r.present("vocab.json") && !r.present("merges.txt") {
+		name = sets[0][0]
+	}
+	if name == "vocab.json" || len(r.facts.Tokenizer.Named) > 0 {
+		name = "tokenizer.json"
+	}
+	f := manifest.Finding{Path: r.path(name),
+		Message: "no file makes the tokenizer: neither tokenizer.json, tokenizer.model, spiece.model, tiktoken.model, tekken.json, vocab.txt nor vocab.json with merges.txt",
 		Seen:    "Couldn't instantiate the backend tokenizer from one of: …",
 		Hint:    "copy the tokenizer files from the model's origin"}
-	if c := v.base.facts.Config; c != nil && !generative(c) {
+	if class := r.facts.Tokenizer.Class; classFiles(class) != nil && r.facts.Tokenizer.File != "" {
+		f.Message = fmt.Sprintf("the tokenizer is a %s, and the files that it reads are missing (%s is of another kind)", class, r.facts.Tokenizer.File)
+	}
+	if name == "tekken.json" {
+		f.Message, f.Seen = "the engine takes Mistral's tokenizer for this repository, and neither tekken.json nor tokenizer.model.v* is there", "No tokenizer file found."
+	}
+	if c := r.facts.Config; c != nil && !generative(c) {
 		f.Severity = manifest.Silent
 		f.Seen = "" // an embedding model was seen to boot and give wrong vectors
 	}
+	return f
+}
+
+// lostVocabulary is a vocabulary file that the repository's own tokenizer code
+// names and that is not there.
+func (v *view) lostVocabulary() string {
+	r := v.base
+	if len(r.facts.Tokenizer.AutoClass) == 0 || !v.truth("trust_remote_code") {
+		return ""
+	}
+	class := r.facts.Tokenizer.AutoClass[len(r.facts.Tokenizer.AutoClass)-1]
+	module, _, _ := strings.Cut(class, ".")
+	for _, code := range r.facts.Code {
+		if code.Path != module+".py" {
+			continue
+		}
+		for _, file := range code.Vocabulary {
+			if !r.present(file) {
+				return file
+			}
+		}
+	}
+	return ""
+}
+
+// ggufTokenizer reports whether a GGUF file holds the tokenizer itself.
+func (r *repo) ggufTokenizer() bool {
+	if !r.ggufOnly() {
+		return false
+	}
+	ggufs := r.facts.Weights.GGUF
+	return len(ggufs) == 0 || slices.ContainsFunc(ggufs, func(g model.GGUF) bool { return g.Tokenizer })
+}
+
+// otherTokenizer judges a tokenizer that --tokenizer takes from another folder:
+// it has to be one of the release's repositories.
+func (v *view) otherTokenizer(name string) []manifest.Finding {
+	f := v.at("tokenizer")
+	f.Seen = "Repo id must be in the form 'repo_name' or 'namespace/repo_name'"
+	f.Hint = "list the folder under model.repositories in drkit.yaml, so that the region has it"
+	for _, r := range v.others {
+		id := strings.TrimPrefix(r.tree, "repos/")
+		if path.Clean(name) != id && !strings.HasSuffix(path.Clean(name), "/"+id) && path.Base(path.Clean(name)) != path.Base(id) {
+			continue
+		}
+		if r.facts.Tokenizer.File != "" || len(r.facts.Tokenizer.AutoClass) > 0 {
+			return nil
+		}
+		f.Part, f.Path, f.Line = string(manifest.Model), r.path("tokenizer.json"), 0
+		f.Message = fmt.Sprintf("the engine takes its tokenizer from %s, which holds none", name)
+		return []manifest.Finding{f}
+	}
+	if v.inReleaseFolder(name) {
+		return nil
+	}
+	f.Message = fmt.Sprintf("the engine takes its tokenizer from %s, which is no part of the release", name)
 	return []manifest.Finding{f}
+}
+
+// inReleaseFolder reports whether a path is a folder below the model's own.
+func (v *view) inReleaseFolder(name string) bool {
+	for _, e := range v.m.Annotations.Engine {
+		if inner, ok := strings.CutPrefix(path.Clean(name), path.Clean(e.Model)+"/"); ok && e.Model != "" {
+			return v.base.holdsFolder(inner)
+		}
+	}
+	return false
 }
 
 // tokenizerJSON are the JSON files that make a tokenizer.
@@ -104,64 +257,6 @@ func halfVocabulary(v *view) (out []manifest.Finding) {
 	return out
 }
 
-// ownTemplate are model types for which vLLM brings a template of its own.
-var ownTemplate = []string{"blip-2", "chameleon", "clip", "colpali", "deepseek_ocr", "deepseek_vl_v2", "minicpmv", "paligemma", "siglip"}
-
-// templateElsewhere reports whether the engine needs no template of the
-// repository's.
-func (v *view) templateElsewhere() bool {
-	c := v.base.facts.Config
-	if c == nil || !generative(c) || v.option("chat_template") != "" || v.base.facts.Tokenizer.File == "tekken.json" {
-		return true
-	}
-	mode := v.option("tokenizer_mode")
-	return mode != "" && mode != "auto" && mode != "hf" && mode != "slow" ||
-		slices.ContainsFunc(ownTemplate, func(t string) bool { return strings.HasPrefix(c.ModelType, t) })
-}
-
-func noTemplate(v *view) []manifest.Finding {
-	t := v.base.facts.Template
-	if v.templateElsewhere() || v.base.broken("tokenizer_config.json") || v.base.broken("chat_template.jinja") {
-		return nil
-	}
-	if t.Source == "" && len(t.Names) == 0 {
-		f := manifest.Finding{Path: v.base.path("chat_template.jinja"),
-			Message: "neither chat_template.jinja nor tokenizer_config.json holds a chat template: chat requests answer 400",
-			Seen:    "As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template if the tokenizer does not define one.",
-			Hint:    "copy chat_template.jinja or tokenizer_config.json from the model's origin, or give --chat-template; for a model that is only asked for completions, waive this rule"}
-		if !v.base.present("tokenizer_config.json") {
-			f.Path = v.base.path("tokenizer_config.json")
-		}
-		if t.LegacyJSON {
-			f.Message = "the only chat template is in chat_template.json, which the engine reads for multimodal models only: chat requests answer 400"
-		}
-		return []manifest.Finding{f}
-	}
-	for _, name := range t.Filters {
-		if !slices.Contains(knownFilters, name) {
-			return []manifest.Finding{{Path: v.base.path(t.Source), Message: fmt.Sprintf("the chat template applies the filter %q, which the engine's Jinja does not have: chat requests fail", name),
-				Seen: fmt.Sprintf("No filter named '%s'.", name), Hint: "copy the template again from the model's origin"}}
-		}
-	}
-	return nil
-}
-
-// knownFilters are Jinja's own filters (version 3.1), which is what the engine
-// renders with.
-var knownFilters = strings.Fields(`abs attr batch capitalize center count d default dictsort e escape filesizeformat first
-	float forceescape format groupby indent int items join last length list lower map max min pprint random reject
-	rejectattr replace reverse round safe select selectattr slice sort string striptags sum title tojson trim truncate
-	unique upper urlencode urlize wordcount wordwrap xmlattr`)
-
-func noDefaultTemplate(v *view) []manifest.Finding {
-	t := v.base.facts.Template
-	if v.templateElsewhere() || len(t.Names) == 0 || t.Default {
-		return nil
-	}
-	return []manifest.Finding{{Path: v.base.path(t.Where()), Message: fmt.Sprintf("the chat templates are named %s, none default: chat requests without a name fail", strings.Join(t.Names, ", ")),
-		Hint: "restore the template named default, or chat_template.jinja"}}
-}
-
 func idsBeyondVocabulary(v *view) []manifest.Finding {
 	facts := v.base.facts
 	c := facts.Config
@@ -171,10 +266,86 @@ func idsBeyondVocabulary(v *view) []manifest.Finding {
 	if out := v.base.vocabularyShape(); len(out) > 0 {
 		return out // vocab_size itself is wrong
 	}
-	if t := facts.Tokenizer; t.File == "tokenizer.json" && t.MaxID >= c.Vocab && !v.tokenizerElsewhere() {
-		return []manifest.Finding{{Path: v.base.path("tokenizer.json"),
+	if t := facts.Tokenizer; slices.Contains([]string{"tokenizer.json", "vocab.json", "vocab.txt"}, t.File) && t.MaxID >= c.Vocab && !v.tokenizerElsewhere() {
+		return []manifest.Finding{{Path: v.base.path(t.File), Field: t.MaxToken,
 			Message: fmt.Sprintf("the greatest token id is %d, vocab_size in config.json is %d: a prompt with such a token ends the engine", t.MaxID, c.Vocab),
 			Seen:    "IndexError: index out of range in self", Hint: "tokenizer and config.json belong to different releases of the model: copy both from one"}}
 	}
 	return nil
+}
+
+// legacyTokens notes the loss of files that newer writers no longer need.
+func legacyTokens(v *view) (out []manifest.Finding) {
+	t := v.base.facts.Tokenizer
+	if t.File == "" || t.File == "tokenizer.json" || v.tokenizerElsewhere() || !v.base.present("tokenizer_config.json") || v.base.present("added_tokens.json") || v.base.present("special_tokens_map.json") {
+		return nil
+	}
+	return []manifest.Finding{{Path: v.base.path("special_tokens_map.json"),
+		Message: fmt.Sprintf("the tokenizer comes from %s, and neither added_tokens.json nor special_tokens_map.json is there: tokens that only they name are read as plain text", t.File)}}
+}
+
+// fetched are the endings of files that the engine fetches from a bucket when
+// the tokenizer is given apart from the model.
+var fetched = []string{".model", ".py", ".json"}
+
+func notFetched(v *view) (out []manifest.Finding) {
+	remote := slices.ContainsFunc(v.m.Annotations.Engine, func(e engineFacts) bool {
+		scheme, _, ok := strings.Cut(e.Model, "://")
+		return ok && (scheme == "s3" || scheme == "gs" || scheme == "az")
+	})
+	if !remote || v.tokenizerPath() == "" {
+		return nil
+	}
+	for _, name := range v.base.names() {
+		role := model.Role(name)
+		if (role == "chat-template" || role == "tokenizer") && !slices.Contains(fetched, path.Ext(name)) {
+			f := manifest.Finding{Path: v.base.path(name), Hint: "put it beside the tokenizer that --tokenizer names, or give --chat-template",
+				Message: fmt.Sprintf("the model lies in a bucket and --tokenizer names another place: the engine does not fetch %s", name)}
+			if role == "tokenizer" {
+				f.Severity = manifest.Info // the other tokenizer is read
+			} else if v.option("chat_template") != "" {
+				continue
+			}
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// harmony is the SHA-256 of o200k_base.tiktoken as its publisher serves it.
+const harmony = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+
+func noHarmony(v *view) []manifest.Finding {
+	c := v.base.facts.Config
+	if c == nil || c.ModelType != "gpt_oss" {
+		return nil
+	}
+	for _, file := range v.m.Contents.Files {
+		if path.Base(file.Path) == "o200k_base.tiktoken" && file.Sums["sha256"] != harmony {
+			return []manifest.Finding{{Part: string(file.Part), Path: file.Path, Message: "o200k_base.tiktoken is not the published file: its sha256 is " + file.Sums["sha256"],
+				Seen: "openai_harmony.HarmonyError: error downloading or loading vocab file", Hint: "copy it again from its origin"}}
+		}
+	}
+	f := v.at("model")
+	if folder := cmp.Or(v.env("TIKTOKEN_ENCODINGS_BASE"), v.env("TIKTOKEN_RS_CACHE_DIR")); folder != "" {
+		if v.holdsHarmony() {
+			return nil
+		}
+		f.Field, f.Severity = "env", manifest.Degraded
+		f.Message = fmt.Sprintf("the engine looks for o200k_base.tiktoken in %s, and the release does not hold the file: the image or volume of the region has to", folder)
+		f.Seen, f.Hint = "openai_harmony.HarmonyError: error downloading or loading vocab file", "put the file into the release, under model.repositories in drkit.yaml or beside the model"
+		return []manifest.Finding{f}
+	}
+	f.Field, f.Severity = "env", manifest.Degraded
+	f.Message = "a gpt-oss model downloads the vocabulary o200k_base.tiktoken when it is first asked, unless TIKTOKEN_ENCODINGS_BASE or TIKTOKEN_RS_CACHE_DIR names a folder that holds it"
+	f.Seen = "openai_harmony.HarmonyError: error downloading or loading vocab file"
+	f.Hint = "put the file into the release and name its folder in the engine's environment, in every region and for the router too"
+	if v.offline() {
+		f.Severity = manifest.Request
+	}
+	return []manifest.Finding{f}
+}
+
+func (v *view) holdsHarmony() bool {
+	return slices.ContainsFunc(v.m.Contents.Files, func(f manifest.File) bool { return path.Base(f.Path) == "o200k_base.tiktoken" })
 }

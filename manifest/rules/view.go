@@ -3,9 +3,11 @@ package rules
 import (
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"drkit/manifest"
+	"drkit/manifest/engine"
 	"drkit/manifest/model"
 )
 
@@ -14,14 +16,19 @@ type view struct {
 	m        *manifest.Manifest
 	base     *repo
 	repos    []*repo // base and drafts
+	others   []*repo // further repositories that the model takes code or files from
 	adapters []*adapter
 }
 
+type engineFacts = manifest.EngineFacts
+
 // folder is one folder of the model part.
 type folder struct {
-	tree     string                        // base, adapters/NAME, drafts/NAME
+	tree     string                        // base, adapters/NAME, drafts/NAME, repos/ORG/NAME
 	files    map[string]manifest.File      // by path in the folder
 	problems map[string][]manifest.Problem // by path in the folder
+	inRoot   []string                      // names directly in the folder, broken ones too, sorted
+	sourced  []manifest.Problem            // how the folder contradicts what its source states
 }
 
 // repo is a model repository in the model part.
@@ -29,8 +36,13 @@ type repo struct {
 	folder
 	facts  *model.Facts
 	draft  bool
-	format string          // ending of the weights that the engine loads; "" when there are none
-	loaded map[string]bool // weight files that the engine loads
+	format string             // ending of the weights that the engine loads; "" when there are none
+	loaded map[string]bool    // weight files that the engine loads
+	gaps   []incompleteFamily // computed once: see incompleteFamilies
+	bits   bool               // packed weights are for other bits than the config states
+	// mistral says that the engine reads the repository in Mistral's form:
+	// params.json and the consolidated weights.
+	mistral bool
 	// tensors of the loaded shards, and the shard of each
 	tensors map[string]model.Tensor
 	shardOf map[string]string
@@ -57,6 +69,11 @@ func newView(m *manifest.Manifest) *view {
 			v.repos = append(v.repos, r)
 		}
 	}
+	for _, f := range m.Annotations.Further {
+		if f.Facts != nil {
+			v.others = append(v.others, newRepo(m, "repos/"+f.Name, f.Facts, v))
+		}
+	}
 	for _, a := range m.Annotations.Adapters {
 		v.adapters = append(v.adapters, &adapter{folder: newFolder(m, "adapters/"+a.Name), facts: a})
 	}
@@ -71,10 +88,16 @@ func newFolder(m *manifest.Manifest, tree string) folder {
 		}
 	}
 	for _, problem := range m.Annotations.Problems {
-		if p, ok := strings.CutPrefix(problem.Path, tree+"/"); ok && problem.Part == manifest.Model {
+		p, ok := strings.CutPrefix(problem.Path, tree+"/")
+		switch {
+		case !ok || problem.Part != manifest.Model:
+		case aboutSource(problem):
+			f.sourced = append(f.sourced, problem)
+		default:
 			f.problems[p] = append(f.problems[p], problem)
 		}
 	}
+	f.inRoot = f.rootNames()
 	return f
 }
 
@@ -94,17 +117,16 @@ func (f folder) broken(p string) bool {
 }
 
 // names lists every name directly in the folder, broken ones too, sorted.
-func (f folder) names() []string {
-	set := map[string]bool{}
+func (f folder) names() []string { return f.inRoot }
+
+func (f folder) rootNames() (out []string) {
 	for p := range f.files {
-		set[p] = true
+		if !strings.Contains(p, "/") {
+			out = append(out, p)
+		}
 	}
 	for p := range f.problems {
-		set[p] = true
-	}
-	var out []string
-	for p := range set {
-		if !strings.Contains(p, "/") {
+		if _, file := f.files[p]; !file && !strings.Contains(p, "/") {
 			out = append(out, p)
 		}
 	}
@@ -125,7 +147,9 @@ func (f folder) problem(p string, kinds ...string) (manifest.Problem, bool) {
 func newRepo(m *manifest.Manifest, tree string, facts *model.Facts, v *view) *repo {
 	r := &repo{folder: newFolder(m, tree), facts: facts, loaded: map[string]bool{},
 		tensors: map[string]model.Tensor{}, shardOf: map[string]string{}}
+	r.mistral = r.consolidated() != "" && r.present("params.json") && v.mistralAllowed()
 	r.load(v.option("load_format"))
+	r.gaps = r.findFamilies()
 	for _, s := range facts.Weights.Shards {
 		if r.loaded[s.Path] {
 			for name, t := range s.Tensors {
@@ -133,6 +157,7 @@ func newRepo(m *manifest.Manifest, tree string, facts *model.Facts, v *view) *re
 			}
 		}
 	}
+	r.bits = facts.Quantization != nil && len(r.otherBits(facts.Quantization)) > 0
 	return r
 }
 
@@ -140,12 +165,24 @@ func newRepo(m *manifest.Manifest, tree string, facts *model.Facts, v *view) *re
 // before .pt, in the root only; with an index, of the safetensors files those
 // that it names.
 func (r *repo) load(format string) {
+	if first := r.consolidated(); first != "" && slices.Contains([]string{"", "auto", "mistral"}, format) {
+		for _, name := range r.names() {
+			if strings.HasPrefix(name, "consolidated") && path.Ext(name) == ".safetensors" {
+				r.format, r.loaded[name] = ".safetensors", true
+			}
+		}
+		return
+	}
 	endings := []string{".safetensors", ".bin", ".pt"}
 	switch format {
-	case "safetensors", "fastsafetensors", "runai_streamer":
+	case "safetensors", "fastsafetensors", "instanttensor", "runai_streamer":
 		endings = endings[:1]
 	case "pt":
 		endings = endings[2:]
+	case "npcache":
+		endings = endings[1:2]
+	case "mistral":
+		endings = nil
 	}
 	for _, ending := range endings {
 		for _, name := range r.names() {
@@ -162,9 +199,12 @@ func (r *repo) load(format string) {
 		return
 	}
 	for name := range r.loaded {
-		if !slices.Contains(ix.Files, name) {
+		if _, named := slices.BinarySearch(ix.Files, name); !named {
 			delete(r.loaded, name)
 		}
+	}
+	if len(r.loaded) == 0 {
+		r.format = "" // the files that it names lie elsewhere
 	}
 }
 
@@ -193,6 +233,13 @@ func (r *repo) lost(norm bool) manifest.Severity {
 		return manifest.Block
 	}
 	return manifest.Silent
+}
+
+// mistralAllowed reports whether the engine's options leave the choice of
+// Mistral's form to the repository.
+func (v *view) mistralAllowed() bool {
+	config, weights := v.option("config_format"), v.option("load_format")
+	return (config == "" || config == "auto" || config == "mistral") && (weights == "" || weights == "auto" || weights == "mistral")
 }
 
 // option is an engine option as text, of the first region that sets it; "" when
@@ -236,4 +283,84 @@ func (v *view) truth(name string) bool {
 	value, _ := v.optionValue(name)
 	b, _ := value.(bool)
 	return b
+}
+
+// env is an environment variable of the engine, of the first region that sets
+// it; "" when none does.
+func (v *view) env(name string) string {
+	for _, e := range v.m.Annotations.Engine {
+		if value := e.Env[name]; value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// offline reports whether the engine is told to do without a hub.
+func (v *view) offline() bool {
+	for _, name := range []string{"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"} {
+		switch strings.ToLower(v.env(name)) {
+		case "1", "true", "yes", "on":
+			return true
+		}
+	}
+	return false
+}
+
+// at begins a finding on an engine option at the place that sets it: a line of
+// an engine file, a deploy file's command, or drkit.yaml.
+func (v *view) at(option string) manifest.Finding {
+	f := manifest.Finding{Part: string(manifest.Engine), Path: manifest.EngineOptionsPath, Field: option}
+	for _, e := range v.m.Annotations.Engine {
+		if value, ok := e.Options[option]; !ok || value == nil {
+			continue
+		}
+		f.Path, f.Line = v.place(e, option)
+		if e.Where[option] == "" && e.Source != "" {
+			f.Part = string(manifest.Deploy)
+		}
+		return f
+	}
+	return f
+}
+
+// place is where an engine's option stands.
+func (v *view) place(e engineFacts, option string) (string, int) {
+	if at := e.Where[option]; at != "" {
+		return splitPlace(at)
+	}
+	if e.Source == "" {
+		return manifest.EngineOptionsPath, 0
+	}
+	file, line := splitPlace(e.Source)
+	if e.Region != "" {
+		file = "@" + e.Region + "/" + file
+	}
+	return file, line
+}
+
+// splitPlace divides "path:line".
+func splitPlace(at string) (string, int) {
+	i := strings.LastIndexByte(at, ':')
+	if i < 0 {
+		return at, 0
+	}
+	line, err := strconv.Atoi(at[i+1:])
+	if err != nil {
+		return at, 0
+	}
+	return at[:i], line
+}
+
+// object is an engine option that holds a JSON object.
+func (v *view) object(name string) map[string]any {
+	value, _ := v.optionValue(name)
+	object, _ := value.(map[string]any)
+	return object
+}
+
+// onlySGLang reports whether every engine of the release is SGLang.
+func (v *view) onlySGLang() bool {
+	engines := v.m.Annotations.Engine
+	return len(engines) > 0 && !slices.ContainsFunc(engines, func(e engineFacts) bool { return e.Kind != engine.SGLang })
 }

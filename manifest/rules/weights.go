@@ -24,8 +24,18 @@ var weightRules = []Rule{
 		"Every tensor that the architecture needs is in a shard, in the shape that config.json gives.", missingTensor},
 	{"W-7", manifest.Silent, "a tensor is in two files that are both loaded",
 		"Without an index, no tensor stands in two safetensors files.", tensorTwice},
-	{"W-9", manifest.Block, "there are no pre-sharded weights",
-		"With --load-format sharded_state, the weights are files model-rank-R-part-P.safetensors.", notPresharded},
+	{"W-6", manifest.Silent, "a streaming loader finds two layouts",
+		"With --load-format runai_streamer, which reads every file below the model, one layout of the weights is there.", twoLayouts},
+	{"W-8", manifest.Degraded, "a shard of the older index is missing",
+		"Every file that pytorch_model.bin.index.json names is there, where the engine loads .bin files.", missingBin},
+	{"W-9", manifest.Block, "pre-sharded weights are incomplete",
+		"With --load-format sharded_state there are files model-rank-R-part-P.safetensors for each rank, with the same tensors.", notPresharded},
+	{"W-10", manifest.Block, "there are no serialized tensors",
+		"With --load-format tensorizer the repository holds a .tensors file, or the loader is told where one is.", noTensorizer},
+	{"W-13", manifest.Info, "a download was left unfinished",
+		"No file ends in .incomplete, .part, .tmp or .lock.", leftOver},
+	{"W-18", manifest.Block, "a GGUF file is damaged",
+		"Each GGUF file is whole, and a tokenizer is inside or beside it.", brokenGGUF},
 	{"W-14", manifest.Silent, "the output layer is missing",
 		"A model whose embeddings are not tied has lm_head.", missingHead},
 	{"W-15", manifest.Silent, "a whole layer is missing",
@@ -37,7 +47,7 @@ var weightRules = []Rule{
 // otherLoader reports whether weights come by a way that these rules do not know.
 func (v *view) otherLoader() bool {
 	switch v.option("load_format") {
-	case "", "auto", "hf", "safetensors", "fastsafetensors", "pt", "runai_streamer":
+	case "", "auto", "hf", "mistral", "safetensors", "fastsafetensors", "instanttensor", "pt", "npcache", "runai_streamer":
 		return false
 	}
 	return true
@@ -48,8 +58,11 @@ func noWeights(v *view) (out []manifest.Finding) {
 		if v.otherLoader() || r.format != "" || r.ggufOnly() || r.consolidated() != "" || len(r.missingOfIndex()) > 0 || r.draft && r.facts.Config == nil {
 			continue
 		}
-		f := manifest.Finding{Path: r.tree, Message: fmt.Sprintf("there is no weight file directly in %s", r.tree),
+		f := manifest.Finding{Path: r.tree, Message: fmt.Sprintf("there is no weight file directly in %s: neither model.safetensors nor another *.safetensors, *.bin or *.pt", r.tree),
 			Seen: "Cannot find any model weights with `…`", Hint: "copy the weights from the model's origin"}
+		if r.present("params.json") && !r.present("config.json") || v.option("load_format") == "mistral" {
+			f.Path = r.path("consolidated.safetensors")
+		}
 		if format := v.option("load_format"); format != "" && format != "auto" {
 			f.Message = fmt.Sprintf("there is no weight file for --load-format %s directly in %s", format, r.tree)
 			f.Hint = "remove --load-format, or copy the weights in that format"
@@ -62,7 +75,7 @@ func noWeights(v *view) (out []manifest.Finding) {
 // missingOfIndex lists the files that the index names and that are not there.
 func (r *repo) missingOfIndex() (out []string) {
 	ix := r.facts.Weights.Index
-	if ix == nil || r.format == ".bin" || r.format == ".pt" {
+	if ix == nil || r.format == ".bin" || r.format == ".pt" || r.consolidated() != "" {
 		return nil
 	}
 	for _, name := range ix.Files {
@@ -105,66 +118,39 @@ func (r *repo) almost(name string) string {
 	return ""
 }
 
-var numbered = regexp.MustCompile(`^(.+)-(\d{5})-of-(\d{5})\.(safetensors|bin)$`)
-
-// family is what the numbered names of one set of files have in common.
-type family struct{ prefix, total, ending string }
-
-func (f family) name(i int) string {
-	return fmt.Sprintf("%s-%05d-of-%s.%s", f.prefix, i, f.total, f.ending)
-}
-
-// missingOfFamily lists the members that a family of numbered files lacks, of
-// the families that the engine loads.
-func (r *repo) missingOfFamily() (out []string) {
-	have, families := map[string]bool{}, map[family]int{}
-	for _, name := range r.names() {
-		m := numbered.FindStringSubmatch(name)
-		if m == nil || "."+m[4] != r.format {
-			continue
-		}
-		have[name] = true
-		if total, err := strconv.Atoi(m[3]); err == nil && r.loaded[name] {
-			families[family{m[1], m[3], m[4]}] = total
-		}
-	}
-	named := r.missingOfIndex()
-	for f, total := range families {
-		for i := 1; i <= total && len(out) < maxMissing; i++ {
-			if name := f.name(i); !have[name] && !slices.Contains(named, name) {
-				out = append(out, name)
-			}
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// maxMissing bounds the findings on one repository.
-const maxMissing = 1000
-
-func missingNumber(v *view) (out []manifest.Finding) {
-	for _, r := range v.repos {
-		missing := r.missingOfFamily()
-		for _, name := range missing {
-			f := manifest.Finding{Severity: r.lost(true), Path: r.path(name),
-				Message: fmt.Sprintf("%d of the files that are numbered like this one are missing, and the index does not say so%s", len(missing), r.almost(name)),
-				Seen:    "Following weights were not initialized from checkpoint: {…}",
-				Hint:    "copy the shard and the index from the model's origin"}
-			if f.Severity == manifest.Silent {
-				f.Seen = "" // a quantized model boots without a word
-			}
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
 func tensorTwice(v *view) []manifest.Finding {
 	r := v.base
-	if r.format != ".safetensors" || r.facts.Weights.Index != nil || r.consolidated() != "" {
+	if r.format != ".safetensors" || r.facts.Weights.Index != nil || r.consolidated() != "" || v.streams() {
 		return nil
 	}
+	return r.tensorsTwice()
+}
+
+// streams reports whether the engine reads the weights by the streaming loader,
+// which looks at no index: by option, or because the model lies in a bucket.
+func (v *view) streams() bool {
+	format := v.option("load_format")
+	if format != "" && format != "auto" {
+		return format == "runai_streamer"
+	}
+	return slices.ContainsFunc(v.m.Annotations.Engine, func(e engineFacts) bool {
+		scheme, _, ok := strings.Cut(e.Model, "://")
+		return ok && (scheme == "s3" || scheme == "gs" || scheme == "az")
+	})
+}
+
+func twoLayouts(v *view) []manifest.Finding {
+	if !v.streams() || v.base.format != ".safetensors" {
+		return nil
+	}
+	out := v.base.tensorsTwice()
+	for i := range out {
+		out[i].Hint = "keep one layout of the weights: this loader reads no index"
+	}
+	return out
+}
+
+func (r *repo) tensorsTwice() []manifest.Finding {
 	holders := map[string][]string{} // by tensor
 	for _, s := range r.facts.Weights.Shards {
 		for name := range s.Tensors {
@@ -188,7 +174,7 @@ func tensorTwice(v *view) []manifest.Finding {
 	}
 	most := slices.MinFunc(slices.Sorted(maps.Keys(shares)), func(a, b string) int { return shares[b] - shares[a] })
 	return []manifest.Finding{{Path: r.path(most), Field: twice[0],
-		Message: fmt.Sprintf("%s stand in more than one file (%s); there is no index, so all are loaded and one overwrites the other",
+		Message: fmt.Sprintf("%s stand in more than one file (%s); no index is read, so all are loaded and one overwrites the other",
 			count(twice), strings.Join(slices.Sorted(maps.Keys(shares)), ", ")),
 		Hint: "keep one layout of the weights, or restore " + model.IndexName}}
 }
@@ -209,7 +195,7 @@ func consolidated(v *view) (out []manifest.Finding) {
 	format := v.option("load_format")
 	for _, r := range v.repos {
 		p := r.consolidated()
-		if p == "" || r.present("params.json") || (format != "" && format != "auto" && format != "mistral") {
+		if p == "" || r.present("params.json") || !r.present("config.json") || (format != "" && format != "auto" && format != "mistral") {
 			continue
 		}
 		f := manifest.Finding{Path: r.path(p),
@@ -224,16 +210,160 @@ func consolidated(v *view) (out []manifest.Finding) {
 	return out
 }
 
-func notPresharded(v *view) []manifest.Finding {
-	if v.option("load_format") != "sharded_state" || v.base.facts.Config == nil {
+func missingBin(v *view) (out []manifest.Finding) {
+	for _, r := range v.repos {
+		const index = "pytorch_model.bin.index.json"
+		if r.format != ".bin" || r.facts.Weights.BinIndex == nil {
+			continue
+		}
+		for _, name := range r.facts.Weights.BinIndex {
+			if !r.present(name) && !slices.Contains(r.missingOfFamily(), name) {
+				out = append(out, manifest.Finding{Path: r.path(name), Message: index + " names this file, which is missing; the engine itself does not look at this index",
+					Hint: "copy the file from the model's origin"})
+			}
+		}
+	}
+	return out
+}
+
+var rankFile = regexp.MustCompile(`^model-rank-(\d+)-part-(\d+)\.safetensors$`)
+
+// ranks are the parts of each rank of pre-sharded weights.
+func (r *repo) ranks() map[int][]int {
+	out := map[int][]int{}
+	for _, name := range r.names() {
+		if m := rankFile.FindStringSubmatch(name); m != nil {
+			rank, _ := strconv.Atoi(m[1])
+			part, _ := strconv.Atoi(m[2])
+			out[rank] = append(out[rank], part)
+		}
+	}
+	return out
+}
+
+func notPresharded(v *view) (out []manifest.Finding) {
+	format := v.option("load_format")
+	if format != "sharded_state" && format != "runai_streamer_sharded" || v.base.facts.Config == nil || v.object("model_loader_extra_config")["pattern"] != nil {
 		return nil
 	}
-	if slices.ContainsFunc(v.base.names(), func(n string) bool {
-		return strings.HasPrefix(n, "model-rank-0-part-") && strings.HasSuffix(n, ".safetensors")
-	}) {
+	ranks := v.base.ranks()
+	ways := max(1, v.ways())
+	for rank := range min(ways, maxRanks) {
+		for _, lost := range lostParts(ranks[rank]) {
+			out = append(out, manifest.Finding{Path: v.base.path(fmt.Sprintf("model-rank-%d-part-%d.safetensors", rank, lost)),
+				Message: fmt.Sprintf("the engine is told --load-format %s with %d ranks, and part %d of rank %d is missing", format, ways, lost, rank),
+				Seen:    fmt.Sprintf("Could not find checkpoint files '…/model-rank-%d-part-*.safetensors', only pre-sharded checkpoints are currently supported!", rank),
+				Hint:    "copy the pre-sharded weights of every rank, or remove --load-format"})
+		}
+	}
+	if len(ranks) == 0 && len(out) > 0 {
+		out = out[:1]
+		out[0].Path = v.base.tree
+		out[0].Message = fmt.Sprintf("the engine is told --load-format %s, and no file model-rank-0-part-*.safetensors is there", format)
+	}
+	if len(out) == 0 {
+		out = v.base.unequalRanks(ways)
+	}
+	return out
+}
+
+// maxRanks bounds what is taken for a number of ranks.
+const maxRanks = 4096
+
+// ways is the number of ranks that share the weights.
+func (v *view) ways() int {
+	n, _ := v.integer("tensor_parallel_size")
+	return n
+}
+
+// lostParts lists the parts that a rank lacks up to its greatest one; part 0
+// when it has none.
+func lostParts(parts []int) (lost []int) {
+	if len(parts) == 0 {
+		return []int{0}
+	}
+	for i := range min(slices.Max(parts), maxMissing) {
+		if !slices.Contains(parts, i) {
+			lost = append(lost, i)
+		}
+	}
+	return lost
+}
+
+// unequalRanks compares the tensors of the ranks: each holds its share of every
+// one, so a lost last part shows as missing names.
+func (r *repo) unequalRanks(ways int) []manifest.Finding {
+	byRank := map[int]map[string]bool{}
+	all := map[string]bool{}
+	for _, s := range r.facts.Weights.Shards {
+		m := rankFile.FindStringSubmatch(s.Path)
+		if m == nil {
+			continue
+		}
+		rank, _ := strconv.Atoi(m[1])
+		if byRank[rank] == nil {
+			byRank[rank] = map[string]bool{}
+		}
+		for name := range s.Tensors {
+			byRank[rank][name], all[name] = true, true
+		}
+	}
+	for rank := range min(ways, maxRanks) {
+		var lost []string
+		for name := range all {
+			if !byRank[rank][name] {
+				lost = append(lost, name)
+			}
+		}
+		if len(lost) == 0 || byRank[rank] == nil {
+			continue
+		}
+		slices.Sort(lost)
+		next := slices.Max(append(r.ranks()[rank], 0)) + 1
+		return []manifest.Finding{{Path: r.path(fmt.Sprintf("model-rank-%d-part-%d.safetensors", rank, next)), Field: lost[0],
+			Message: fmt.Sprintf("rank %d lacks %s, which other ranks have", rank, count(lost)),
+			Seen:    "Missing keys (…) in loaded state!", Hint: "copy the pre-sharded weights of this rank again: its last part seems to be missing"}}
+	}
+	return nil
+}
+
+func noTensorizer(v *view) []manifest.Finding {
+	extra := v.object("model_loader_extra_config")
+	if v.option("load_format") != "tensorizer" || extra["tensorizer_uri"] != nil || slices.ContainsFunc(v.base.names(), func(n string) bool { return strings.HasSuffix(n, ".tensors") }) {
 		return nil
 	}
-	return []manifest.Finding{{Path: v.base.tree, Message: "the engine is told --load-format sharded_state, and no file model-rank-0-part-*.safetensors is there",
-		Seen: "Could not find checkpoint files '…/model-rank-0-part-*.safetensors', only pre-sharded checkpoints are currently supported!",
-		Hint: "remove --load-format, or copy the pre-sharded weights"}}
+	return []manifest.Finding{{Path: v.base.path("model.tensors"), Message: "the engine is told --load-format tensorizer, and the repository holds no .tensors file",
+		Seen: "FileNotFoundError", Hint: "copy model.tensors, or remove --load-format"}}
+}
+
+// unfinished are endings that downloads and copies leave.
+var unfinished = []string{".incomplete", ".part", ".tmp", ".lock", ".aria2", ".crdownload"}
+
+func leftOver(v *view) (out []manifest.Finding) {
+	for _, r := range v.repos {
+		for _, name := range r.names() {
+			if slices.Contains(unfinished, path.Ext(name)) {
+				out = append(out, manifest.Finding{Path: r.path(name), Message: "a file that an unfinished download or copy left; no engine reads it",
+					Hint: "make sure that the download is complete, and remove the file"})
+			}
+		}
+	}
+	return out
+}
+
+func brokenGGUF(v *view) (out []manifest.Finding) {
+	for _, r := range v.repos {
+		for _, name := range slices.Sorted(maps.Keys(r.problems)) {
+			for _, p := range r.problems[name] {
+				if strings.HasPrefix(p.Kind, model.KindGGUF) {
+					out = append(out, manifest.Finding{Path: p.Path, Message: p.What, Seen: "ValueError: … is not a valid GGUF file", Hint: "copy the file again from the model's origin"})
+				}
+			}
+		}
+		if r.ggufOnly() && len(r.facts.Weights.GGUF) > 0 && !r.ggufTokenizer() && r.facts.Tokenizer.File == "" && v.option("tokenizer") == "" {
+			out = append(out, manifest.Finding{Path: r.path("tokenizer.json"), Message: "no GGUF file holds a tokenizer, and none is beside it",
+				Seen: "Couldn't instantiate the backend tokenizer from one of: …", Hint: "copy tokenizer.json from the original model, or give --tokenizer"})
+		}
+	}
+	return out
 }

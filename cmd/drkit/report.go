@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drkit/internal/errext"
+	"drkit/internal/report"
+)
+
+// reportOption is --report: further forms of a result, beside what is printed.
+type reportOption struct{ Reports []string }
+
+// reportForms are the forms and the writer of each; github goes to no file.
+var reportForms = map[string]func(io.Writer, report.Result) error{
+	"junit":    report.JUnit,
+	"sarif":    report.SARIF,
+	"markdown": func(w io.Writer, r report.Result) error { return report.Markdown(w, r, report.MaxSummary) },
+	"github":   report.GitHub,
+}
+
+func (o *reportOption) addFlags(c *cobra.Command) {
+	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: junit=PATH, sarif=PATH, markdown=PATH, or github for annotations and the job summary (repeatable)")
+}
+
+// check refuses a --report before work begins that could not be written after it.
+func (o *reportOption) check() error {
+	if err := checkReports(o.Reports, "junit", "sarif", "markdown", "github"); err != nil {
+		return err
+	}
+	var errs []error
+	for _, spec := range o.Reports {
+		if _, path, file := strings.Cut(spec, "="); file {
+			errs = append(errs, checkFolder(spec, path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkReports refuses reports in other forms than those allowed, and two of one
+// file.
+func checkReports(specs []string, allowed ...string) error {
+	var forms []string
+	for _, f := range allowed {
+		if f != "github" {
+			f += "=PATH"
+		}
+		forms = append(forms, f)
+	}
+	var errs []error
+	seen := map[string]bool{}
+	for _, spec := range specs {
+		form, path, file := strings.Cut(spec, "=")
+		if !slices.Contains(allowed, form) || file == (form == "github") || file && path == "" {
+			errs = append(errs, usage(fmt.Errorf("--report %q is not known", spec), "use one of: "+strings.Join(forms, ", ")))
+			continue
+		}
+		key := filepath.Clean(path)
+		if seen[key] {
+			errs = append(errs, usage(fmt.Errorf("--report %s is given twice, or two of them write one file", spec), "give each its own file"))
+		}
+		seen[key] = true
+	}
+	return errors.Join(errs...)
+}
+
+func checkFolder(spec, path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return usage(fmt.Errorf("--report %s: %s is a folder", spec, path), "name a file in it")
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return usage(fmt.Errorf("--report %s: there is no folder %s", spec, filepath.Dir(path)), "make the folder first")
+	}
+	return nil
+}
+
+// write writes every report that was asked for. What the redactor knows is taken
+// out of the texts before a form encodes them: afterwards an escape could hide it.
+func (o *reportOption) write(s *streams, r report.Result) error {
+	if len(o.Reports) == 0 {
+		return nil
+	}
+	r.Tool, r.Version = "drkit", toolVersion()
+	r = r.Redacted(s.Redactor.String)
+	var errs []error
+	for _, spec := range o.Reports {
+		form, path, _ := strings.Cut(spec, "=")
+		if form == "github" {
+			errs = append(errs, writeGitHub(s, r))
+			continue
+		}
+		var data bytes.Buffer
+		if err := reportForms[form](&data, r); err != nil {
+			errs = append(errs, fmt.Errorf("writing the %s report: %w", form, err))
+			continue
+		}
+		errs = append(errs, writeFile(path, data.Bytes()))
+	}
+	return errors.Join(errs...)
+}
+
+// writeGitHub writes annotations to stderr, which a runner reads for commands as
+// it does stdout: so they never mix with a result that goes to a file or another
+// program. The job summary is appended to.
+func writeGitHub(s *streams, r report.Result) error {
+	if err := report.GitHub(s.Err, r); err != nil {
+		return err
+	}
+	path := s.Getenv("GITHUB_STEP_SUMMARY")
+	if path == "" {
+		return nil
+	}
+	err := appendSummary(path, r)
+	return errext.WithHint(err, "GITHUB_STEP_SUMMARY names the file: see that it may be written to, or unset it")
+}
+
+// appendSummary adds to what the step's summary holds, within what GitHub takes.
+func appendSummary(path string, r report.Result) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("writing the job summary: %w", err)
+	}
+	room := report.MaxSummary
+	if info, err := f.Stat(); err == nil {
+		room -= int(min(info.Size(), report.MaxSummary))
+	}
+	var data bytes.Buffer
+	if err := report.Markdown(&data, r, room-1); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if data.Len() < room {
+		_, err = f.Write(append([]byte("\n"), data.Bytes()...))
+	} else {
+		err = fmt.Errorf("%s is full: a step's summary may have %d bytes", path, report.MaxSummary)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("writing the job summary: %w", err)
+	}
+	return nil
+}
+
+// reported ends a command whose result was printed, or could not be, and whose
+// reports were written, or got lost. A lost report is lost evidence: no green.
+func reported(s *streams, printing, lost error, status errext.Status) error {
+	if lost == nil {
+		return cmp.Or(printing, conclude(status))
+	}
+	printError(s, lost)
+	if printing != nil {
+		return errext.WithStatus(printing, errext.Evidence)
+	}
+	return conclude(errext.Combine(errext.Evidence, status))
+}
