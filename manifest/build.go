@@ -47,7 +47,7 @@ func Build(ctx context.Context, in Input) (*Manifest, *Files, error) {
 // the end.
 func (c *collector) read(ctx context.Context, in Input) error {
 	slices.SortStableFunc(c.items, func(a, b *item) int {
-		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Subject(), b.Subject()))
+		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Part, b.Part), cmp.Compare(a.Region, b.Region), cmp.Compare(a.Path, b.Path))
 	})
 	var bytes int64
 	for _, it := range c.items {

@@ -243,14 +243,13 @@ func (c *collector) add(it *item) error {
 }
 
 func (c *collector) unique() error {
-	seen := map[string]bool{}
+	seen := make(map[location]bool, len(c.items))
 	for _, it := range c.items {
-		if s := it.Subject(); seen[s] {
-			return errext.WithStatus(errext.WithHint(fmt.Errorf("two files claim the place %s", s),
+		if seen[it.location()] {
+			return errext.WithStatus(errext.WithHint(fmt.Errorf("two files claim the place %s", it.Subject()),
 				"name it once in drkit.yaml, or give each region its own"), errext.Usage)
-		} else {
-			seen[s] = true
 		}
+		seen[it.location()] = true
 	}
 	return nil
 }

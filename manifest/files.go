@@ -12,23 +12,33 @@ import (
 )
 
 // Files gives access to the bytes of a manifest's files where Build found them.
-type Files struct{ bySubject map[string]store.Body }
+type Files struct{ at map[location]*item }
+
+// location is where a file lies: what its subject says, without a string of its own.
+type location struct {
+	part         Part
+	region, path string
+}
+
+func (f File) location() location { return location{f.Part, f.Region, f.Path} }
 
 func newFiles(items []*item) *Files {
-	f := &Files{bySubject: map[string]store.Body{}}
+	f := &Files{at: make(map[location]*item, len(items))}
 	for _, it := range items {
-		f.bySubject[it.Subject()] = it.body()
+		it.capture = nil
+		f.at[it.location()] = it
 	}
 	return f
 }
 
 // Body returns the bytes of a file, with the digests that its manifest states.
 func (f *Files) Body(file File) (store.Body, error) {
-	b, ok := f.bySubject[file.Subject()]
+	it, ok := f.at[file.location()]
 	if !ok {
 		return store.Body{}, errext.WithHint(fmt.Errorf("%s is no file of this build", file.Subject()),
 			"the sources have changed since the manifest was built: build it again")
 	}
+	b := it.body()
 	b.Size, b.Sums = file.Size, file.Sums
 	return b, nil
 }

@@ -58,6 +58,7 @@ type Manifest struct {
 	Schema      string      `json:"schema"`
 	Service     string      `json:"service"`
 	Release     string      `json:"release"` // SHA-256 of the canonical contents, 64 hexadecimal digits
+	Sum         string      `json:"sum"`     // SHA-256 of the encoded manifest with zeros in this place; see Encode
 	Contents    Contents    `json:"contents"`
 	Annotations Annotations `json:"annotations"`
 }

@@ -3,6 +3,7 @@ package manifest_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -327,8 +329,28 @@ func TestDecodeRefuses(t *testing.T) {
 func TestDecodeTakesANewerMinorSchema(t *testing.T) {
 	m, _ := build(t, input(t))
 	text := strings.Replace(string(encode(t, m)), "drkit.manifest/1.0", "drkit.manifest/1.7", 1)
-	if _, err := manifest.Decode([]byte(strings.Replace(text, "{", `{"later": 1,`, 1))); err != nil {
+	if _, err := manifest.Decode(resum(strings.Replace(text, "{", `{"later": 1,`, 1))); err != nil {
 		t.Error(err)
+	}
+}
+
+// resum writes the checksum as docs/formats.md describes it.
+func resum(text string) []byte {
+	open := regexp.MustCompile(`"sum": "[0-9a-f]{64}"`).ReplaceAllString(text, `"sum": "`+strings.Repeat("0", 64)+`"`)
+	return []byte(strings.Replace(open, strings.Repeat("0", 64), fmt.Sprintf("%x", sha256.Sum256([]byte(open))), 1))
+}
+
+// TestARottenByteAnywhereIsFound: the release id does not cover annotations, by
+// which the gate judges; the checksum does.
+func TestARottenByteAnywhereIsFound(t *testing.T) {
+	m, _ := build(t, input(t))
+	data := encode(t, m)
+	for at := 0; at < len(data); at += 1 + len(data)/400 {
+		rotten := bytes.Clone(data)
+		rotten[at] ^= 1
+		if _, err := manifest.Decode(rotten); err == nil {
+			t.Errorf("byte %d (%q) rotten: accepted", at, data[max(0, at-20):min(len(data), at+20)])
+		}
 	}
 }
 

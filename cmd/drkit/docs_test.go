@@ -181,6 +181,7 @@ var word = regexp.MustCompile(`^[a-z]+$`)
 // unknownCommand says what in a command line, without the program's name, does not exist.
 func unknownCommand(text string) string {
 	text, _, _ = strings.Cut(text, "#")
+	text, _, _ = strings.Cut(text, " -- ") // what follows is another program's
 	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,;[]…", r) })
 	root := everyCommand()[""]
 	c, args, err := root.Find(words)

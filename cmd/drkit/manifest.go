@@ -20,6 +20,7 @@ func newManifest(s *streams) *cobra.Command {
 	c := &cobra.Command{Use: "manifest", Short: "Build, show and check the manifest of a release"}
 	c.AddCommand(newManifestBuild(s, runManifestBuild), newManifestShow(s, runManifestShow), newManifestCheck(s, runManifestCheck))
 	c.AddCommand(newManifestEngine(s, runManifestEngine))
+	c.AddCommand(newManifestDiff(s, runManifestDiff))
 	c.AddCommand(newManifestExport(s, runManifestExport), newManifestSign(s, runManifestSign), newManifestVerifySignature(s, runManifestVerifySignature))
 	return c
 }

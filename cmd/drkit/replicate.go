@@ -110,16 +110,22 @@ func runReplicate(ctx context.Context, s *streams, o replicateOptions) error {
 		}
 		return err
 	}
-	return errors.Join(printReplicated(s, res), err)
+	return errors.Join(printReplicated(s, plan, res), err)
 }
 
-func printReplicated(s *streams, res replicate.Result) error {
+func printReplicated(s *streams, plan replicate.Plan, res replicate.Result) error {
+	publishes := map[string]bool{}
+	for _, r := range plan.Regions {
+		publishes[r.Region] = r.Publish
+	}
 	fmt.Fprintln(s.Out)
 	for _, r := range res.Regions {
 		done := fmt.Sprintf("%d files copied (%s), %d found right, %d deleted", r.Copied, byteCount(r.Bytes), r.Reused, r.Deleted)
 		switch {
 		case r.Error != "":
 			done += "; NOT published"
+		case r.Published && !publishes[r.Region]:
+			done += fmt.Sprintf("; verified, published before as generation %d", r.Generation)
 		case r.Published:
 			done += fmt.Sprintf("; verified and published as generation %d", r.Generation)
 		}

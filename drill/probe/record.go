@@ -83,6 +83,9 @@ func engineName(ctx context.Context, c *openai.Client, base openai.Model) (strin
 	if err != nil {
 		return "", fmt.Errorf("asking for the engine's version: %w", err)
 	}
+	if strings.HasPrefix(version, "stand-in") {
+		return "drkit " + version, nil
+	}
 	return strings.TrimSpace(base.OwnedBy + " " + version), nil
 }
 

@@ -38,6 +38,21 @@ func (r *replica) ended() (how string, ended bool) {
 	}
 }
 
+// lastWords quotes the last line of an engine's log, where the launcher has it:
+// an end that no class explains is explained there, if anywhere.
+func (r *replica) lastWords() string {
+	t, ok := r.Replica.(interface{ Tail(n int) []string })
+	if !ok {
+		return ""
+	}
+	for _, line := range slices.Backward(t.Tail(20)) {
+		if line = strings.TrimSpace(line); line != "" {
+			return fmt.Sprintf("; last in its log: %q", line)
+		}
+	}
+	return ""
+}
+
 func (b boot) Check(_ context.Context, s playbooks.Step) []error {
 	if _, err := b.w.regionOf(s); err != nil {
 		return []error{err}
@@ -154,7 +169,7 @@ func (b boot) ready(ctx context.Context, r *replica) error {
 	last := errors.New("not asked yet")
 	err := wait(ctx, pollEvery, "the engine to serve", func(ctx context.Context) (bool, error) {
 		if how, ended := r.ended(); ended {
-			return false, fmt.Errorf("%w: %s", errExited, how)
+			return false, fmt.Errorf("%w: %s%s", errExited, how, r.lastWords())
 		}
 		asked, cancel := question(ctx)
 		defer cancel()
@@ -193,6 +208,9 @@ func (b boot) models(ctx context.Context, r *replica) error {
 
 func (b boot) expected() []string { return append([]string{b.w.Served}, adapters(b.w.manifest)...) }
 
+// standIn is the word by which drkit's own engine names itself.
+const standIn = "stand-in"
+
 // component says which engine answered: drkit's stand-in proves nothing of vLLM.
 // An engine that does not tell its version has none here.
 func (b boot) component(ctx context.Context, r *replica, sc drill.Scope) error {
@@ -211,7 +229,11 @@ func (b boot) component(ctx context.Context, r *replica, sc drill.Scope) error {
 	if len(models) > 0 && models[0].OwnedBy != "" {
 		kind = models[0].OwnedBy
 	}
-	return sc.Emit(drill.TypeComponent, drill.Component{Role: drill.RoleEngine, Name: r.name, Kind: kind, Version: version, Substitute: strings.Contains(kind, "stand-in")})
+	substitute := strings.Contains(kind, standIn)
+	if substitute {
+		kind, version = standIn, strings.TrimPrefix(version, standIn+" engine ")
+	}
+	return sc.Emit(drill.TypeComponent, drill.Component{Role: drill.RoleEngine, Name: r.name, Kind: kind, Version: version, Substitute: substitute})
 }
 
 func (b boot) green(sc drill.Scope, r *replica) error {

@@ -91,10 +91,13 @@ func (m *move) change(ctx context.Context, sc drill.Scope) error {
 	what := fmt.Sprintf("router: %s in, %s out", m.to.region.Name, m.from.region.Name)
 	err = sc.Change(ctx, what, u, func(ctx context.Context) error {
 		in := drill.Worker{URL: m.to.Endpoint(), Region: m.to.region.Name, Attrs: map[string]string{"residency": string(m.to.region.Residency)}}
-		return r.Apply(ctx, drill.Change{Add: []drill.Worker{in}, Remove: []string{m.from.Endpoint()}})
+		if err := r.Apply(ctx, drill.Change{Add: []drill.Worker{in}, Remove: []string{m.from.Endpoint()}}); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return nil
 	})
 	if err != nil {
-		return errext.WithStatus(fmt.Errorf("%s: %w", what, err), errext.Gate)
+		return errext.WithStatus(err, errext.Gate)
 	}
 	return nil
 }

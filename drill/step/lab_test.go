@@ -60,7 +60,7 @@ func newRelease(model string) (published, error) {
 	in := manifest.Input{Service: service, Tool: "test",
 		Model:    manifest.Tree{Source: dir.Plain(model)},
 		Adapters: []manifest.Tree{{Name: "billing", Source: dir.Plain(models + "support-tiny-billing")}},
-		Engine:   manifest.EngineInput{Kind: "vllm", Version: "0.32.0", Args: []string{"--enable-lora"}},
+		Engine:   manifest.EngineInput{Kind: "vllm", Version: "0.32.0", Args: []string{"--enable-lora", "--lora-modules", "billing=/adapters/billing"}},
 	}
 	m, _, err := manifest.Build(ctx, in)
 	if err != nil {

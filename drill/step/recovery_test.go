@@ -104,7 +104,7 @@ func wantPhases(t *testing.T, run *drill.Run) {
 func TestStandInEngineIsNoRecovery(t *testing.T) {
 	drilled(t, func(l *lab) { l.start.Demo = false }, func(l *lab, run *drill.Run) {
 		l.wantEnd(run, drill.Incomplete, 4)
-		wantReason(t, run, "the engine was drkit's own (drkit stand-in engine)")
+		wantReason(t, run, "the engine was drkit's own (stand-in)")
 		if red := redGates(run); len(red) > 0 {
 			t.Errorf("red: %v", red)
 		}

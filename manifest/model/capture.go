@@ -12,7 +12,7 @@ import (
 
 const (
 	sniffed  = 512      // bytes kept of a file that begins like what is not it
-	glance   = 16       // bytes that tell whether it does
+	glance   = 16       // bytes that tell whether it does; the others need not be kept
 	wholeMax = 64 << 20 // bytes up to which a text file is kept whole; tokenizers reach some 35 MiB
 )
 
@@ -89,7 +89,9 @@ func (c *Capture) text() {
 	start := bytes.TrimLeft(c.kept, " \t\r\n\ufeff")
 	if len(start) == 0 || start[0] == '<' || start[0] == '{' || bytes.HasPrefix(start, []byte("version ")) {
 		c.limit = sniffed
+		return
 	}
+	c.kept, c.limit = nil, 0 // nothing that a reader would look at
 }
 
 // Bytes is what was kept.

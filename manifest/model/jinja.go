@@ -22,6 +22,9 @@ type scanner struct {
 	at    int
 	open  []block // tags that wait for their end
 	fault *Fault
+	depth int // of brackets or tags, at the deepest
+
+	counted, lines int // newlines before counted
 }
 
 type block struct {
@@ -29,8 +32,9 @@ type block struct {
 	line int
 }
 
-// fault finds the first thing that Jinja would refuse, or nil.
-func fault(text string) *Fault {
+// fault finds the first thing that Jinja would refuse, or nil, and how deep
+// the template nests.
+func fault(text string) (*Fault, int) {
 	s := &scanner{text: text}
 	for s.fault == nil && s.next() {
 	}
@@ -39,7 +43,7 @@ func fault(text string) *Fault {
 		s.refuse(last.line, fmt.Sprintf("{%% %s %%} has no {%% %s %%}", last.tag, ends[last.tag]),
 			fmt.Sprintf("jinja2.exceptions.TemplateSyntaxError: Unexpected end of template. Jinja was looking for the following tags: '%s'. The innermost block that needs to be closed is '%s'.", ends[last.tag], last.tag))
 	}
-	return s.fault
+	return s.fault, s.depth
 }
 
 func (s *scanner) refuse(line int, what, seen string) {
@@ -48,7 +52,13 @@ func (s *scanner) refuse(line int, what, seen string) {
 	}
 }
 
-func (s *scanner) line() int { return 1 + strings.Count(s.text[:min(s.at, len(s.text))], "\n") }
+// line is the line of the current place.
+func (s *scanner) line() int {
+	at := min(s.at, len(s.text))
+	s.lines += strings.Count(s.text[s.counted:at], "\n")
+	s.counted = at
+	return 1 + s.lines
+}
 
 // next reads one tag and reports whether there was one.
 func (s *scanner) next() bool {
@@ -103,6 +113,7 @@ func (s *scanner) inner(end string, line int) (string, bool) {
 			continue
 		case c == '(' || c == '[' || c == '{':
 			brackets = append(brackets, c)
+			s.depth = max(s.depth, len(brackets))
 		case closing[c] != 0:
 			if len(brackets) == 0 || brackets[len(brackets)-1] != closing[c] {
 				s.refuse(s.line(), fmt.Sprintf("%q closes nothing", c), fmt.Sprintf("jinja2.exceptions.TemplateSyntaxError: unexpected '%c'", c))
@@ -153,6 +164,7 @@ func (s *scanner) statement(text string, line int) {
 	case name == "set" && assignment.MatchString(rest+" "):
 	case ends[name] != "":
 		s.open = append(s.open, block{name, line})
+		s.depth = max(s.depth, len(s.open))
 	case name == "else" || name == "elif":
 		if top := s.top(); top != "if" && !(top == "for" && name == "else") {
 			s.unknown(name, line)

@@ -25,6 +25,7 @@ type Rendered struct {
 
 const (
 	maxTemplate = 256 << 10       // bytes of a template that is rendered; the longest published ones have some 30 KiB
+	maxNesting  = 100             // levels of brackets or tags
 	maxRender   = 5 * time.Second // for all samples; they take milliseconds
 )
 

@@ -45,7 +45,7 @@ func (r *repository) template() {
 			t.Names = append(t.Names, strings.TrimSuffix(name, ".jinja"))
 		}
 	}
-	if text := r.findTemplate(t); text != "" {
+	if text := r.findTemplate(t); text != "" || t.Source != "" && t.Default {
 		t.read(text, &r.facts.Tokenizer)
 	}
 	t.Others = r.otherTemplates(t.Source)
@@ -80,7 +80,14 @@ func (t *Template) read(text string, tokens *Tokenizer) {
 	t.Filters, t.Tests = filters(text), tests(text)
 	t.Calls = undefined(text)
 	t.Tools = slices.ContainsFunc(expressions(text), func(e string) bool { return toolsVariable.MatchString(e) })
-	if t.Fault = fault(text); t.Fault == nil {
+	var depth int
+	switch t.Fault, depth = fault(text); {
+	case t.Fault != nil:
+	case depth > maxNesting:
+		t.Rendered = &Rendered{Unknown: "it nests deeper than drkit renders"}
+	case strings.TrimSpace(text) == "":
+		t.Rendered = &Rendered{Loses: true}
+	default:
 		t.Rendered = render(text, tokens)
 	}
 }
@@ -144,16 +151,21 @@ var afterContent = regexp.MustCompile(`content['"]?\]?\s*(?:\|\s*trim\s*)?\)?\s*
 // ends finds added tokens that the template writes right after a message.
 func (t *Tokenizer) ends(text string) []Token {
 	found := map[string]bool{}
+	lengths := map[int]bool{}
+	for special := range t.special {
+		lengths[len(special)] = true
+	}
+	sorted := slices.Sorted(maps.Keys(lengths))
+	text = text[:min(len(text), maxTemplate)]
 	for _, at := range afterContent.FindAllStringIndex(text, -1) {
 		rest := strings.TrimLeft(text[at[1]:], "\n")
-		longest := ""
-		for special := range t.special {
-			if strings.HasPrefix(rest, special) && len(special) > len(longest) {
-				longest = special
+		for _, n := range slices.Backward(sorted) {
+			if n <= len(rest) && n > 0 {
+				if _, ok := t.special[rest[:n]]; ok {
+					found[rest[:n]] = true
+					break
+				}
 			}
-		}
-		if longest != "" {
-			found[longest] = true
 		}
 	}
 	var out []Token

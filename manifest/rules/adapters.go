@@ -1,12 +1,8 @@
 package rules
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -164,251 +160,52 @@ func adapterUnsupported(v *view) (out []manifest.Finding) {
 	return out
 }
 
-// fromLayer is a module's name from its first number's parent on, so that
-// prefixes that differ between adapter and base do not matter.
-var fromLayer = regexp.MustCompile(`[A-Za-z_]+\.\d+\..*$`)
-
-func moduleKey(module string) string {
-	return cmp.Or(fromLayer.FindString(module), module)
+func (v *view) adapterPlace(e engineFacts) manifest.Finding {
+	f := manifest.Finding{Part: string(manifest.Engine), Field: "lora_modules", Hint: "add NAME=PATH to --lora-modules in every region"}
+	if f.Path, f.Line = v.place(e, "enable_lora"); e.Source != "" && e.Where["enable_lora"] == "" {
+		f.Part = string(manifest.Deploy)
+	}
+	return f
 }
 
-func adapterMisses(v *view) (out []manifest.Finding) {
-	r := v.base
-	if !v.findable(r) {
-		return nil
-	}
-	base := map[string]bool{}
-	for name := range r.tensors {
-		module, _ := split(name)
-		base[moduleKey(module)] = true
-	}
-	for _, a := range v.adapters {
-		modules := a.modules()
-		inert := slices.DeleteFunc(slices.Clone(modules), func(m string) bool { return base[m] || fusedInto(m, base) })
-		switch strange := strangeModule(inert, base); {
-		case strange != "":
-			out = append(out, manifest.Finding{Severity: manifest.Block, Path: a.path(a.facts.Weights), Field: strange,
-				Message: fmt.Sprintf("adapter %s has tensors for %s, and the base model has no module of that name in any layer", a.facts.Name, strange),
-				Seen:    fmt.Sprintf("While loading …, expected target modules in {…} but received ['%s'].", strange),
-				Hint:    "the adapter was trained on another model, or its tensors were renamed"})
-		case len(modules) > 0 && len(inert) == len(modules):
-			out = append(out, manifest.Finding{Path: a.path(a.facts.Weights), Field: inert[0],
-				Message: fmt.Sprintf("none of the %d modules of adapter %s is in the base model (%s is not): the engine serves the base model's answers under the adapter's name", len(modules), a.facts.Name, inert[0]),
-				Hint:    "the adapter was trained on another model, or its tensors were renamed"})
-		case len(modules) > 0:
-			if lost := a.lostLayers(modules, base); len(lost) > 0 {
-				out = append(out, manifest.Finding{Path: a.path(a.facts.Weights), Field: lost[0],
-					Message: fmt.Sprintf("adapter %s changes this kind of module in other layers, and has nothing for %s: a part of it is lost", a.facts.Name, count(lost)),
-					Hint:    "copy the adapter again from its origin"})
-			}
-		}
-	}
-	return out
-}
-
-// modules lists the modules that the adapter's tensors change, by key, sorted.
-func (a *adapter) modules() (out []string) {
-	set := map[string]bool{}
-	for name := range a.facts.Tensors {
-		if module, _, ok := strings.Cut(name, ".lora_"); ok {
-			set[moduleKey(strings.TrimPrefix(module, "base_model.model."))] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(set))
-}
-
-// strangeModule is a module whose last name no module of the base has: the engine
-// refuses such an adapter. One whose path alone is wrong it takes in silence.
-func strangeModule(inert []string, base map[string]bool) string {
-	names := map[string]bool{"lm_head": true, "embed_tokens": true}
-	for m := range base {
-		name := m[strings.LastIndexByte(m, '.')+1:]
-		names[name] = true
-		for part, joint := range fused {
-			names[part] = names[part] || name == joint
-		}
-	}
-	for _, m := range inert {
-		if name := m[strings.LastIndexByte(m, '.')+1:]; !names[name] && !strings.Contains(m, "experts") {
-			return m
-		}
-	}
-	return ""
-}
-
-// fusedInto reports whether a module stands in the base under the name of a
-// fused one, or is the part of an expert that the base stores in one.
-func fusedInto(module string, base map[string]bool) bool {
-	at := strings.LastIndexByte(module, '.') + 1
-	return fused[module[at:]] != "" && base[module[:at]+fused[module[at:]]] || strings.Contains(module, ".experts")
-}
-
-// lostLayers lists the modules of the base that an adapter changes in most
-// layers but not in these. PEFT writes every layer, unless the configuration
-// says otherwise.
-func (a *adapter) lostLayers(modules []string, base map[string]bool) (lost []string) {
-	if a.facts.Partial {
-		return nil
-	}
-	suffixes := map[string]bool{}
-	for _, m := range modules {
-		if k := layerName.FindStringSubmatch(m); k != nil {
-			suffixes[k[2]+".#."+k[4]] = true
-		}
-	}
-	have, want := 0, 0
-	for module := range base {
-		k := layerName.FindStringSubmatch(module)
-		if k == nil || !suffixes[k[2]+".#."+k[4]] {
-			continue
-		}
-		want++
-		if slices.Contains(modules, module) {
-			have++
-		} else {
-			lost = append(lost, module)
-		}
-	}
-	if 2*have <= want {
-		return nil // it was trained on some layers only
-	}
-	slices.Sort(lost)
-	return lost
-}
-
-func unlistedAdapter(v *view) (out []manifest.Finding) {
-	seen := map[string]bool{}
+// engineRegions are the regions with an engine command of their own, or the one
+// empty name that stands for all.
+func (v *view) engineRegions() []string {
+	var names []string
 	for _, e := range v.m.Annotations.Engine {
-		modules, _ := e.Options["lora_modules"].([]any)
-		for _, m := range modules {
-			module, _ := m.(map[string]any)
-			name, _ := module["name"].(string)
-			if from, _ := module["path"].(string); name != "" && !seen[name] && looksUp(from) {
-				seen[name] = true
-				f := v.at("lora_modules")
-				f.Message = fmt.Sprintf("the adapter %s is given by the relative path %s: the engine looks below its working directory and then takes it for a hub id", name, from)
-				f.Seen = fmt.Sprintf("Loading lora %s failed: No adapter found for %s", name, from)
-				f.Hint = "give the absolute path of the adapter in its region"
-				out = append(out, f)
-				continue
-			}
-			if name == "" || seen[name] || slices.ContainsFunc(v.adapters, func(a *adapter) bool { return a.facts.Name == name }) {
-				continue
-			}
-			if from, _ := module["path"].(string); v.adapterAt(from) {
-				continue // under another name
-			}
-			seen[name] = true
-			f := v.at("lora_modules")
-			f.Message = fmt.Sprintf("the engine serves the adapter %s from %v, which is no part of the release", name, module["path"])
-			f.Seen = fmt.Sprintf("Loading lora %s failed: No adapter found for …", name)
-			f.Hint = "list it under model.adapters in drkit.yaml, with the folder it comes from"
-			out = append(out, f)
+		if e.Region != "" && !slices.Contains(names, e.Region) {
+			names = append(names, e.Region)
 		}
 	}
-	return out
-}
-
-// looksUp reports whether the engine would look a path up in its working
-// directory or on a hub.
-func looksUp(from string) bool {
-	return from != "" && !strings.HasPrefix(from, "/") && !strings.HasPrefix(from, "~") && !strings.Contains(from, "://")
-}
-
-// adapterAt reports whether a path ends in the name of an adapter of the release.
-func (v *view) adapterAt(from string) bool {
-	return from != "" && slices.ContainsFunc(v.adapters, func(a *adapter) bool { return a.facts.Name == path.Base(path.Clean(from)) })
-}
-
-func otherBase(v *view) (out []manifest.Finding) {
-	resolver := v.env("VLLM_LORA_RESOLVER_CACHE_DIR") != ""
-	for _, a := range v.adapters {
-		for _, e := range v.m.Annotations.Engine {
-			if a.facts.Base == "" || e.Model == "" || e.Model == defaultModel || path.Base(path.Clean(a.facts.Base)) == path.Base(path.Clean(e.Model)) {
-				continue
-			}
-			f := manifest.Finding{Path: a.path("adapter_config.json"), Field: "base_model_name_or_path",
-				Message: fmt.Sprintf("adapter %s was trained on %s, the engine serves %s", a.facts.Name, a.facts.Base, e.Model)}
-			if resolver {
-				f.Severity = manifest.Request
-				f.Message += ": the engine that looks for adapters by their base does not find it"
-				f.Hint = "name the base as the engine's model is named"
-			}
-			out = append(out, f)
-			break
-		}
+	if len(names) == 0 {
+		names = []string{""}
 	}
-	return out
+	return names
 }
 
-// adapterNotServed judges engines whose command line is known whole. Resources
-// that load adapters by themselves name them elsewhere in a deploy file.
-func adapterNotServed(v *view) (out []manifest.Finding) {
+// lostAdapters are those that none of a region's engine commands serves, with the
+// command that is nearest to it. A configuration file and a base image's own
+// command are often half of what is started, so that one command that serves an
+// adapter is enough; where the release says nothing of the engine's options,
+// nothing is known.
+func (v *view) lostAdapters(region string) (nearest engineFacts, lost []string) {
+	told := false
 	for _, e := range v.m.Annotations.Engine {
-		if e.Kind != "vllm" {
+		if e.Kind != "vllm" || e.Region != "" && e.Region != region || len(e.Options) == 0 {
 			continue
 		}
-		enabled, _ := e.Options["enable_lora"].(bool)
+		if e.Env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] != "" || e.Env["VLLM_LORA_RESOLVER_CACHE_DIR"] != "" || e.Env["VLLM_LORA_RESOLVER_HF_REPO_LIST"] != "" {
+			return e, nil
+		}
 		modules, _ := e.Options["lora_modules"].([]any)
-		f := manifest.Finding{Part: string(manifest.Engine), Field: "lora_modules", Hint: "add NAME=PATH to --lora-modules in every region"}
-		if f.Path, f.Line = v.place(e, "enable_lora"); e.Source != "" && e.Where["enable_lora"] == "" {
-			f.Part = string(manifest.Deploy)
+		left := v.unserved(modules)
+		if told {
+			left = slices.DeleteFunc(left, func(name string) bool { return !slices.Contains(lost, name) })
 		}
-		if len(modules) > 0 && !enabled {
-			f.Severity, f.Field = manifest.Block, "enable_lora"
-			f.Message, f.Seen = "the engine is told --lora-modules without --enable-lora", "LoRA is not enabled. Use --enable-lora to enable LoRA."
-			f.Hint = "give --enable-lora"
-			out = append(out, f)
-			continue
+		if _, enables := e.Options["enable_lora"]; !told || enables {
+			nearest = e
 		}
-		lost := v.unserved(modules)
-		if len(lost) == 0 || e.Env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] != "" || e.Env["VLLM_LORA_RESOLVER_CACHE_DIR"] != "" || e.Env["VLLM_LORA_RESOLVER_HF_REPO_LIST"] != "" {
-			continue
-		}
-		f.Message = fmt.Sprintf("the release holds %s, which the engine is not told to serve: requests for it answer 404", adapterNames(lost))
-		f.Seen = fmt.Sprintf("The model `%s` does not exist.", lost[0])
-		out = append(out, f)
+		lost, told = left, true
 	}
-	return out
-}
-
-// unserved lists the adapters that no module means, by name or path.
-func (v *view) unserved(modules []any) (lost []string) {
-	for _, a := range v.adapters {
-		served := slices.Contains(v.m.Annotations.Named, a.facts.Name) || slices.ContainsFunc(modules, func(m any) bool {
-			module, _ := m.(map[string]any)
-			from, _ := module["path"].(string)
-			return module["name"] == a.facts.Name || path.Base(path.Clean(from)) == a.facts.Name
-		})
-		if !served {
-			lost = append(lost, a.facts.Name)
-		}
-	}
-	return lost
-}
-
-func adapterNames(names []string) string {
-	if len(names) == 1 {
-		return "the adapter " + names[0]
-	}
-	return "the adapters " + strings.Join(names, ", ")
-}
-
-func adapterTokenizer(v *view) (out []manifest.Finding) {
-	for _, a := range v.adapters {
-		for _, name := range a.facts.Tokenizer {
-			if name != "tokenizer.json" && name != "added_tokens.json" {
-				continue
-			}
-			own, ok := v.base.files[name]
-			if ok && own.Sums["sha256"] == a.files[name].Sums["sha256"] {
-				continue
-			}
-			out = append(out, manifest.Finding{Path: a.path(name),
-				Message: fmt.Sprintf("adapter %s brings a %s that differs from the base model's; the engine reads the base model's only", a.facts.Name, name),
-				Hint:    "when the adapter was trained with tokens of its own, merge it into its base"})
-			break
-		}
-	}
-	return out
+	return nearest, lost
 }

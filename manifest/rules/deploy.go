@@ -21,6 +21,7 @@ var deployRules = []Rule{
 var ofDeploy = []string{
 	deploy.KindSyntax, deploy.KindTemplate, deploy.KindDockerfile, deploy.KindImageInvalid, deploy.KindImageUnresolved,
 	deploy.KindPlainSecret, deploy.KindShellCommand, deploy.KindEngineEnv, deploy.KindEngineRuntime,
+	manifest.KindImageMissing, manifest.KindImageUntrue,
 }
 
 // unpinnedImage judges what a region would start. A tag can be moved, so that
@@ -79,12 +80,16 @@ func (v *view) firstPlace(i manifest.Image) (string, int) {
 func (v *view) builds(i manifest.Image) bool {
 	for _, place := range i.Files {
 		file, _, _ := strings.Cut(place, ":")
-		lower := strings.ToLower(path.Base(file))
-		if !strings.Contains(lower, "dockerfile") && !strings.Contains(lower, "containerfile") {
+		if !dockerfile(file) {
 			return false
 		}
 	}
 	return len(i.Files) > 0
+}
+
+func dockerfile(file string) bool {
+	lower := strings.ToLower(path.Base(file))
+	return strings.Contains(lower, "dockerfile") || strings.Contains(lower, "containerfile")
 }
 
 func unreadDeploy(v *view) (out []manifest.Finding) {
@@ -98,8 +103,16 @@ func unreadDeploy(v *view) (out []manifest.Finding) {
 			}
 			f := manifest.Finding{Part: string(p.Part), Path: place(p), Line: p.Line, Message: p.What, Seen: p.Seen,
 				Hint: "list the rendered file; what drkit cannot read it cannot prove"}
-			if kind == deploy.KindSyntax || kind == deploy.KindDockerfile || kind == deploy.KindImageInvalid {
+			switch kind {
+			case deploy.KindSyntax, deploy.KindDockerfile, deploy.KindImageInvalid:
 				f.Severity = manifest.Block
+			case deploy.KindImageUnresolved:
+				f.Hint = "list the rendered file, or build again where its registry answers; what drkit cannot resolve it cannot prove"
+			case manifest.KindImageMissing, manifest.KindImageUntrue:
+				f.Hint = "push the image again, and name it by the digest that was tested"
+				if !dockerfile(p.Path) { // a base image is needed to build only
+					f.Severity = manifest.Block
+				}
 			}
 			out = append(out, f)
 		}

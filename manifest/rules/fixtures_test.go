@@ -107,6 +107,7 @@ var fixtures = map[string]fixture{
 	"T-1": {broken: plain(llama().without("tokenizer.json").with("vocab.txt", "a\n").with("tokenizer_config.json", `{"tokenizer_class":"LlamaTokenizer","eos_token":"<|eot|>"}`)),
 		sound: plain(llama().without("tokenizer.json").with("tokenizer.model", "x").with("tokenizer_config.json", `{"tokenizer_class":"LlamaTokenizer","eos_token":"<|eot|>"}`))},
 	"T-2":  {broken: plain(llama().without("tokenizer.json").with("vocab.json", `{"a":0}`)), sound: plain(llama().without("tokenizer.json").with("vocab.json", `{"a":0}`).with("merges.txt", "a b\n"))},
+	"T-3":  {broken: plain(llama().without("tokenizer_config.json"))},
 	"T-4":  {broken: plain(llama().without("tokenizer.json").with("tokenizer.model", "x"))},
 	"T-5":  {broken: plain(llama().with("consolidated.safetensors", llama()["model.safetensors"]))},
 	"T-6":  {broken: plain(llama().with("chat_template.jinja", "{% for m in messages %}{{ m.content }}")), sound: plain(llama().with("chat_template.jinja", "{% for m in messages %}{{ m.content }}<|eot|>{% endfor %}"))},

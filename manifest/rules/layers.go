@@ -84,7 +84,7 @@ func (r *repo) surplusLayers(e *expectation) (f manifest.Finding, found bool) {
 	}
 	return manifest.Finding{Severity: manifest.Block, Path: r.path("config.json"), Field: "num_hidden_layers",
 		Message: fmt.Sprintf("config.json has %d layers, and there are tensors for %d more, such as %s", e.layers, len(beyond), first),
-		Seen:    fmt.Sprintf("There is no module or parameter named '%s' in …", strings.TrimPrefix(strings.TrimSuffix(first, ".weight"), "model.")),
+		Seen:    fmt.Sprintf("There is no module or parameter named 'layers.%d' in …", e.layers),
 		Hint:    "config.json and weights belong to different models: copy both from one release"}, true
 }
 
@@ -99,6 +99,13 @@ func joinInts(ns []int) string {
 // families groups tensors by what stands before and after the layer's number:
 // parent, then suffix, then the layers that have it.
 func (r *repo) families() map[string]map[string]map[int]bool {
+	if r.grouped == nil {
+		r.grouped = r.group()
+	}
+	return r.grouped
+}
+
+func (r *repo) group() map[string]map[string]map[int]bool {
 	out := map[string]map[string]map[int]bool{}
 	for name := range r.tensors {
 		m := layerName.FindStringSubmatch(name)

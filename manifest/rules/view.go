@@ -3,11 +3,9 @@ package rules
 import (
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"drkit/manifest"
-	"drkit/manifest/engine"
 	"drkit/manifest/model"
 )
 
@@ -34,12 +32,14 @@ type folder struct {
 // repo is a model repository in the model part.
 type repo struct {
 	folder
-	facts  *model.Facts
-	draft  bool
-	format string             // ending of the weights that the engine loads; "" when there are none
-	loaded map[string]bool    // weight files that the engine loads
-	gaps   []incompleteFamily // computed once: see incompleteFamilies
-	bits   bool               // packed weights are for other bits than the config states
+	facts   *model.Facts
+	draft   bool
+	format  string                             // ending of the weights that the engine loads; "" when there are none
+	loaded  map[string]bool                    // weight files that the engine loads
+	gaps    []incompleteFamily                 // computed once: see incompleteFamilies
+	bits    bool                               // packed weights are for other bits than the config states
+	foreign string                             // see consolidated
+	grouped map[string]map[string]map[int]bool // see families
 	// mistral says that the engine reads the repository in Mistral's form:
 	// params.json and the consolidated weights.
 	mistral bool
@@ -147,6 +147,7 @@ func (f folder) problem(p string, kinds ...string) (manifest.Problem, bool) {
 func newRepo(m *manifest.Manifest, tree string, facts *model.Facts, v *view) *repo {
 	r := &repo{folder: newFolder(m, tree), facts: facts, loaded: map[string]bool{},
 		tensors: map[string]model.Tensor{}, shardOf: map[string]string{}}
+	r.foreign = r.findConsolidated()
 	r.mistral = r.consolidated() != "" && r.present("params.json") && v.mistralAllowed()
 	r.load(v.option("load_format"))
 	r.gaps = r.findFamilies()
@@ -240,127 +241,4 @@ func (r *repo) lost(norm bool) manifest.Severity {
 func (v *view) mistralAllowed() bool {
 	config, weights := v.option("config_format"), v.option("load_format")
 	return (config == "" || config == "auto" || config == "mistral") && (weights == "" || weights == "auto" || weights == "mistral")
-}
-
-// option is an engine option as text, of the first region that sets it; "" when
-// none does.
-func (v *view) option(name string) string {
-	value, ok := v.optionValue(name)
-	if s, isText := value.(string); ok && isText {
-		return s
-	}
-	return ""
-}
-
-func (v *view) optionValue(name string) (any, bool) {
-	for _, e := range v.m.Annotations.Engine {
-		if value, ok := e.Options[name]; ok && value != nil {
-			return value, true
-		}
-	}
-	return nil, false
-}
-
-// integer is an engine option as a whole number; engine facts that passed
-// through JSON hold float64.
-func (v *view) integer(name string) (int, bool) {
-	value, ok := v.optionValue(name)
-	if !ok {
-		return 0, false
-	}
-	switch n := value.(type) {
-	case int:
-		return n, true
-	case int64:
-		return int(n), true
-	case float64:
-		return int(n), true
-	}
-	return 0, false
-}
-
-func (v *view) truth(name string) bool {
-	value, _ := v.optionValue(name)
-	b, _ := value.(bool)
-	return b
-}
-
-// env is an environment variable of the engine, of the first region that sets
-// it; "" when none does.
-func (v *view) env(name string) string {
-	for _, e := range v.m.Annotations.Engine {
-		if value := e.Env[name]; value != "" {
-			return value
-		}
-	}
-	return ""
-}
-
-// offline reports whether the engine is told to do without a hub.
-func (v *view) offline() bool {
-	for _, name := range []string{"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"} {
-		switch strings.ToLower(v.env(name)) {
-		case "1", "true", "yes", "on":
-			return true
-		}
-	}
-	return false
-}
-
-// at begins a finding on an engine option at the place that sets it: a line of
-// an engine file, a deploy file's command, or drkit.yaml.
-func (v *view) at(option string) manifest.Finding {
-	f := manifest.Finding{Part: string(manifest.Engine), Path: manifest.EngineOptionsPath, Field: option}
-	for _, e := range v.m.Annotations.Engine {
-		if value, ok := e.Options[option]; !ok || value == nil {
-			continue
-		}
-		f.Path, f.Line = v.place(e, option)
-		if e.Where[option] == "" && e.Source != "" {
-			f.Part = string(manifest.Deploy)
-		}
-		return f
-	}
-	return f
-}
-
-// place is where an engine's option stands.
-func (v *view) place(e engineFacts, option string) (string, int) {
-	if at := e.Where[option]; at != "" {
-		return splitPlace(at)
-	}
-	if e.Source == "" {
-		return manifest.EngineOptionsPath, 0
-	}
-	file, line := splitPlace(e.Source)
-	if e.Region != "" {
-		file = "@" + e.Region + "/" + file
-	}
-	return file, line
-}
-
-// splitPlace divides "path:line".
-func splitPlace(at string) (string, int) {
-	i := strings.LastIndexByte(at, ':')
-	if i < 0 {
-		return at, 0
-	}
-	line, err := strconv.Atoi(at[i+1:])
-	if err != nil {
-		return at, 0
-	}
-	return at[:i], line
-}
-
-// object is an engine option that holds a JSON object.
-func (v *view) object(name string) map[string]any {
-	value, _ := v.optionValue(name)
-	object, _ := value.(map[string]any)
-	return object
-}
-
-// onlySGLang reports whether every engine of the release is SGLang.
-func (v *view) onlySGLang() bool {
-	engines := v.m.Annotations.Engine
-	return len(engines) > 0 && !slices.ContainsFunc(engines, func(e engineFacts) bool { return e.Kind != engine.SGLang })
 }

@@ -177,7 +177,8 @@ func (l *ledger) condaEnvironment(lock condaLock, e environment) {
 	}
 	conda, pip := e.specs()
 	for _, s := range conda {
-		name, spec := splitConda(s)
+		channel, name, spec := splitConda(s)
+		l.channel(yaml.Node{Kind: yaml.ScalarNode, Value: channel})
 		l.condaSatisfied(locked["conda "+condaName(name)], name, condaRange(spec))
 	}
 	for _, s := range pip {
@@ -222,15 +223,15 @@ func (e environment) specs() (conda, pip []string) {
 	return conda, pip
 }
 
-var condaSpec = regexp.MustCompile(`^(?:[^:\s]+::)?([A-Za-z0-9_.-]+)\s*(.*)$`)
+var condaSpec = regexp.MustCompile(`^(?:(\S+)::)?([A-Za-z0-9_.-]+)\s*(.*)$`)
 
-// splitConda splits "name >=1,<2" into name and range.
-func splitConda(spec string) (name, version string) {
+// splitConda splits "channel::name >=1,<2" into its parts.
+func splitConda(spec string) (channel, name, version string) {
 	m := condaSpec.FindStringSubmatch(strings.TrimSpace(spec))
 	if m == nil {
-		return spec, ""
+		return "", spec, ""
 	}
-	return m[1], strings.TrimSpace(m[2])
+	return m[1], m[2], strings.TrimSpace(m[3])
 }
 
 // condaRange writes conda's range in the words of PEP 440, as far as they agree:

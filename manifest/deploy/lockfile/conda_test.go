@@ -33,6 +33,17 @@ dependencies:
 		"linux-aarch64": "467e98ccb109c6b5e4448bd39d024eef1cec835f1cefbe443db45e57d52c1799",
 		"osx-arm64":     "682ea9cc6a64d013ed48f9d48b4f72c60fc925c98f3aa99efb83499553461b7c",
 	}
+	for platform, hash := range want {
+		condaHash(t, text, platform, hash)
+	}
+	condaHash(t, "channels: [https://pkgs.internal.example/conda, conda-forge]\ndependencies: [conda-forge::numpy>=1, https://pkgs.internal.example/conda::router-proto=1.2]\n",
+		"linux-64", "b57c5b2c6412754b149f940cb3e993e67d9a6422dfb87b96938c94fed96df92b")
+	condaHash(t, "channels: [conda-forge]\npip-repositories: [https://pkgs.internal.example/simple]\ndependencies: [python=3.11, {pip: [router-proto>=1.2]}]\n",
+		"linux-64", "45ebe183d91b389fe9dbe8401fd1222ae313b5f83643a693938d9ae932ebf6af")
+}
+
+func condaHash(t *testing.T, text, platform, want string) {
+	t.Helper()
 	var e environment
 	if err := decodeYAML([]byte(text), &e); err != nil {
 		t.Fatal(err)
@@ -41,9 +52,7 @@ dependencies:
 	if !ok {
 		t.Fatal("the requirements were not understood")
 	}
-	for platform, hash := range want {
-		if got := condaHashes(e, specs, platform); got[0] != hash {
-			t.Errorf("%s: %s, want %s", platform, got[0], hash)
-		}
+	if got := condaHashes(e, specs, platform); got[0] != want {
+		t.Errorf("%s: %s, want %s", platform, got[0], want)
 	}
 }

@@ -18,7 +18,8 @@ func (l *ledger) condaContent(lock condaLock, e environment) {
 		return
 	}
 	specs, ok := e.hashed()
-	if !ok || len(e.PipRepos) > 0 || len(lock.Metadata.ContentHash) == 0 {
+	secret := slices.ContainsFunc(e.PipRepos, func(u string) bool { return strings.Contains(u, "@") })
+	if !ok || secret || len(lock.Metadata.ContentHash) == 0 {
 		l.cannotSay("the content hash of such requirements is not computed")
 		return
 	}
@@ -48,12 +49,18 @@ func condaHashes(e environment, specs []map[string]any, platform string) []strin
 		}
 		channels = append(channels, `{"url":"`+c.Value+`","used_env_vars":[]}`)
 	}
+	repositories := []any{}
+	for _, u := range e.PipRepos {
+		repositories = append(repositories, `{"url":"`+u+`"}`)
+	}
 	var out []string
 	for _, without := range [][]string{nil, {"__cuda"}, {"__osx 10.15"}} {
 		for _, spurious := range []bool{true, false} {
-			sum, err := hashJSON(map[string]any{
-				"channels": channels, "specs": specs, "virtual_package_hash": virtualPackages(platform, without, spurious),
-			}, ", ", ": ")
+			content := map[string]any{"channels": channels, "specs": specs, "virtual_package_hash": virtualPackages(platform, without, spurious)}
+			if len(repositories) > 0 {
+				content["pip_repositories"] = repositories
+			}
+			sum, err := hashJSON(content, ", ", ": ")
 			if err == nil {
 				out = append(out, sum)
 			}
@@ -96,7 +103,7 @@ func virtualPackages(platform string, without []string, spurious bool) map[strin
 
 // plainConda matches the requirements whose form in the hash is known: a name
 // with one range in a simple form.
-var plainConda = regexp.MustCompile(`^([A-Za-z0-9_.-]+?)\s*(|\s[0-9][0-9A-Za-z.*+_]*|(?:(?:==|=|>=|<=|!=|>|<|~=)\s*[0-9A-Za-z.*+_-]+,?\s*)*)$`)
+var plainConda = regexp.MustCompile(`^(?:([^\s\[\]]+)::)?([A-Za-z0-9_.-]+?)\s*(|\s[0-9][0-9A-Za-z.*+_]*|(?:(?:==|=|>=|<=|!=|>|<|~=)\s*[0-9A-Za-z.*+_-]+,?\s*)*)$`)
 
 // hashed lists the requirements as conda-lock hashes them; ok is false for one
 // whose form is not known.
@@ -104,10 +111,10 @@ func (e environment) hashed() ([]map[string]any, bool) {
 	category := cmp.Or(e.Category, "main")
 	conda, pip := e.specs()
 	unique := map[string]map[string]any{} // the last of a name wins
-	add := func(manager, name, version string, extras []any) {
+	add := func(manager, name, version string, extras []any, channel any) {
 		unique[manager+" "+name] = map[string]any{
 			"name": name, "manager": manager, "category": category, "extras": extras,
-			"version": version, "build": nil, "conda_channel": nil, "hash": nil,
+			"version": version, "build": nil, "conda_channel": channel, "hash": nil,
 		}
 	}
 	for _, s := range conda {
@@ -115,18 +122,22 @@ func (e environment) hashed() ([]map[string]any, bool) {
 		if m == nil {
 			return nil, false
 		}
-		add("conda", strings.ToLower(m[1]), condaVersion(m[2]), []any{})
+		var channel any
+		if m[1] != "" {
+			channel = m[1]
+		}
+		add("conda", strings.ToLower(m[2]), condaVersion(m[3]), []any{}, channel)
 	}
 	for _, s := range pip {
 		r, err := parseRequirement(s)
 		if err != nil || r.url != "" || r.marker != "" {
 			return nil, false
 		}
-		add("pip", r.name, cmp.Or(strings.Join(sortedSet(pipParts(r)), ","), "*"), writtenExtras(s))
+		add("pip", r.name, cmp.Or(strings.Join(sortedSet(pipParts(r)), ","), "*"), writtenExtras(s), nil)
 	}
 	if slices.ContainsFunc(e.Depends, isMapping) {
 		category = "main"
-		add("conda", "pip", "*", []any{})
+		add("conda", "pip", "*", []any{}, nil)
 	}
 	var out []map[string]any
 	for _, key := range slices.Sorted(maps.Keys(unique)) { // by manager, then name

@@ -79,8 +79,12 @@ func TestBombs(t *testing.T) {
 		"packages":    append([]byte("version=1\n[metadata]\n"), bytes.Repeat([]byte("[[package]]\nname='a'\n"), n/20)...),
 		"includes":    []byte(strings.Repeat("-r pyproject.toml\n", 100)),
 	}
+	forHCL := []string{"blocks", "parentheses", "templates", "operators", "minus", "condition"}
 	for _, name := range []string{"uv.lock", "Pipfile.lock", "requirements.txt", "conda-lock.yml", "go.sum", ".terraform.lock.hcl"} { // one a parser
 		for kind, data := range bombs {
+			if slices.Contains(forHCL, kind) != (name == ".terraform.lock.hcl") {
+				continue
+			}
 			got, problems := Read(File{Path: name, Data: data}, []File{{"pyproject.toml", including(data)}, {"Cargo.toml", data}, {"main.tf", data}, {"Chart.yaml", data}})
 			if got.Readable && got.Pinned+got.Hashed > maxEntries || len(problems) > 10 {
 				t.Errorf("%s, %s: %+v", name, kind, got)
