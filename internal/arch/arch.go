@@ -25,6 +25,7 @@ var table = map[string][]string{
 	"internal/service":      {"manifest/region", "internal/strictyaml"},
 	"internal/registry":     {"manifest", "manifest/digest", "manifest/deploy"},
 	"internal/arch":         {},
+	"internal/discover":     {"internal/safetensors", "internal/store", "internal/store/hf", "manifest/engine", "manifest/deploy"},
 	"internal/demo":         {},
 	"manifest/digest":       {},
 	"manifest/region":       {},

@@ -53,7 +53,7 @@ func parseObject(text []byte) (object, int, error) {
 	}
 	var o object
 	err := json.Unmarshal(text, &o)
-	if err != nil {
+	if err != nil && (bytes.Contains(text, []byte("NaN")) || bytes.Contains(text, []byte("Infinity"))) {
 		err = json.Unmarshal(withoutNaN(text), &o)
 	}
 	var syntax *json.SyntaxError

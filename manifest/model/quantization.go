@@ -18,6 +18,7 @@ type Quantization struct {
 	Weights    bool     `json:"weights,omitempty"`           // it says that weights, not only activations or the KV cache, are packed
 	KVCache    bool     `json:"kv_cache,omitempty"`          // it says that the KV cache is
 	Layers     bool     `json:"quantized_layers,omitempty"`  // it lists a method by layer
+	Mixed      bool     `json:"mixed,omitempty"`             // modules may have other bits than Bits
 	Producer   string   `json:"producer,omitempty"`
 	Groups     []Group  `json:"groups,omitempty"`
 	Ignore     []string `json:"ignore,omitempty"` // modules left as they are
@@ -97,6 +98,7 @@ func (q *Quantization) fill(source string, o object) {
 	q.Activation, q.Block = o.str("activation_scheme"), len(o.integers("weight_block_size")) > 0
 	q.KVCache = o.object("kv_cache_scheme") != nil || o.str("kv_cache_quant_algo") != ""
 	q.Layers = o.object("quantized_layers") != nil
+	q.Mixed = len(o.object("dynamic")) > 0 || len(o.object("extra_config")) > 0
 	for _, key := range []string{"ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers"} {
 		q.Ignore = append(q.Ignore, o.strings(key)...)
 	}

@@ -24,16 +24,13 @@ type Rendered struct {
 }
 
 const (
-	maxTemplate = 256 << 10       // bytes of a template that is rendered; the longest published ones have some 30 KiB
+	maxTemplate = 256 << 10       // bytes of a template that is looked at; the longest published ones have some 30 KiB
 	maxNesting  = 100             // levels of brackets or tags
 	maxRender   = 5 * time.Second // for all samples; they take milliseconds
 )
 
 // render tries the template. One that does not end is left to itself.
 func render(text string, tokens *Tokenizer) *Rendered {
-	if len(text) > maxTemplate {
-		return &Rendered{Unknown: "it is longer than drkit renders"}
-	}
 	done := make(chan *Rendered, 1)
 	go func() { done <- samples(text, tokens) }()
 	select {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"regexp"
@@ -75,6 +76,10 @@ func (f *Facts) ReadTemplate(source, text string) Template {
 
 // read looks into the text of the template that requests get.
 func (t *Template) read(text string, tokens *Tokenizer) {
+	if len(text) > maxTemplate {
+		t.Rendered = &Rendered{Unknown: fmt.Sprintf("it has %d bytes, more than drkit looks at", len(text))}
+		return
+	}
 	t.UsesEOS = strings.Contains(text, "eos_token")
 	t.Ends = tokens.ends(text)
 	t.Filters, t.Tests = filters(text), tests(text)
@@ -156,7 +161,6 @@ func (t *Tokenizer) ends(text string) []Token {
 		lengths[len(special)] = true
 	}
 	sorted := slices.Sorted(maps.Keys(lengths))
-	text = text[:min(len(text), maxTemplate)]
 	for _, at := range afterContent.FindAllStringIndex(text, -1) {
 		rest := strings.TrimLeft(text[at[1]:], "\n")
 		for _, n := range slices.Backward(sorted) {

@@ -201,7 +201,7 @@ func (r *repo) notPacked(q *model.Quantization, sets []companions) manifest.Find
 // otherBits compares the packed weights' shapes with the bits that the config
 // states: a word of 32 bits holds 32/bits weights.
 func (r *repo) otherBits(q *model.Quantization) []manifest.Finding {
-	if q.Bits <= 0 || q.Bits > 32 || 32%q.Bits != 0 || q.GroupSize <= 0 {
+	if q.Mixed || q.Bits <= 0 || q.Bits > 32 || 32%q.Bits != 0 || q.GroupSize <= 0 {
 		return nil
 	}
 	packed, rows := int64(32/q.Bits), slices.Contains([]string{"gptq", "auto_gptq", "gptq_marlin"}, q.Method)

@@ -76,34 +76,42 @@ func served(v *view, e engineFacts) (names []string) {
 }
 
 func otherName(v *view) (out []manifest.Finding) {
-	var first []string
+	byRegion, first := map[string][]string{}, ""
 	for _, e := range v.m.Annotations.Engine {
 		names := served(v, e)
 		if e.Kind != "vllm" || names == nil {
 			continue
 		}
-		f := manifest.Finding{Part: string(manifest.Engine), Field: "served_model_name", Hint: "serve the same name in every region: --served-model-name takes several"}
-		if f.Path, f.Line = v.place(e, "served_model_name"); e.Source != "" && e.Where["served_model_name"] == "" {
-			f.Part = string(manifest.Deploy)
-		}
+		f := v.nameFinding(e)
 		if lost := v.askedBut(e, names); lost != "" {
 			f.Message = fmt.Sprintf("the recorded probes ask for the model %s, the engine serves %s", lost, strings.Join(names, ", "))
 			f.Seen = fmt.Sprintf("The model `%s` does not exist.", lost)
 			out = append(out, f)
 			continue
 		}
-		if e.Options["served_model_name"] == nil {
+		if e.Region == "" || e.Options["served_model_name"] == nil {
 			continue
 		}
-		if first == nil {
-			first = names
-		} else if !sameNames(first, names) {
-			f.Message = fmt.Sprintf("one engine serves the model as %s, this one as %s: clients that are moved over ask for a name that is not there", strings.Join(first, ", "), strings.Join(names, ", "))
-			f.Seen = fmt.Sprintf("The model `%s` does not exist.", first[0])
+		if first == "" {
+			first = e.Region
+		}
+		byRegion[e.Region] = append(byRegion[e.Region], names...)
+		if all := byRegion[first]; e.Region != first && !sameNames(all, names) {
+			f.Message = fmt.Sprintf("%s serves the model as %s, %s as %s: clients that are moved over ask for a name that is not there", first, strings.Join(all, ", "), e.Region, strings.Join(names, ", "))
+			f.Seen = fmt.Sprintf("The model `%s` does not exist.", all[0])
 			out = append(out, f)
 		}
 	}
 	return out
+}
+
+// nameFinding begins a finding on the names that an engine serves.
+func (v *view) nameFinding(e engineFacts) manifest.Finding {
+	f := manifest.Finding{Part: string(manifest.Engine), Field: "served_model_name", Hint: "serve the same name in every region: --served-model-name takes several"}
+	if f.Path, f.Line = v.place(e, "served_model_name"); e.Source != "" && e.Where["served_model_name"] == "" {
+		f.Part = string(manifest.Deploy)
+	}
+	return f
 }
 
 // askedBut is a model that the probes of the engine's region ask for and that
@@ -135,39 +143,41 @@ func sameNames(a, b []string) bool {
 var decisive = []string{"dtype", "quantization", "kv_cache_dtype", "hf_overrides", "generation_config", "override_generation_config", "max_model_len",
 	"reasoning_parser", "tool_call_parser", "chat_template", "tokenizer", "tokenizer_mode", "load_format"}
 
-// otherAnswers compares the engines of regions: each with the first one.
+// otherAnswers compares the engines of regions with those of the first one: an
+// engine fits when one there has the same value.
 func otherAnswers(v *view) (out []manifest.Finding) {
-	var first *engineFacts
-	for i := range v.m.Annotations.Engine {
-		e := &v.m.Annotations.Engine[i]
-		if e.Kind != "vllm" || e.Region == "" {
-			continue
-		}
-		if first == nil {
-			first = e
-			continue
-		}
-		if first.Region == e.Region {
-			continue
-		}
-		for _, option := range decisive {
-			a, b := shown(first.Options[option]), shown(e.Options[option])
-			if a == b {
-				continue
+	var first []engineFacts
+	for _, e := range v.m.Annotations.Engine {
+		switch {
+		case e.Kind != "vllm" || e.Region == "":
+		case len(first) == 0 || first[0].Region == e.Region:
+			first = append(first, e)
+		default:
+			for _, option := range decisive {
+				if f, differs := v.differs(first, e, option); differs {
+					out = append(out, f)
+				}
 			}
-			f := manifest.Finding{Part: string(manifest.Engine), Field: option,
-				Message: fmt.Sprintf("%s is %s in %s and %s in %s: the regions answer differently", option, a, first.Region, b, e.Region),
-				Hint:    "set the same in both; where the difference is meant, waive this rule for the file"}
-			if f.Path, f.Line = v.place(*e, option); e.Source != "" && e.Where[option] == "" {
-				f.Part = string(manifest.Deploy)
-			}
-			if option == "max_model_len" {
-				f.Severity = manifest.Degraded
-			}
-			out = append(out, f)
 		}
 	}
 	return out
+}
+
+func (v *view) differs(first []engineFacts, e engineFacts, option string) (f manifest.Finding, differs bool) {
+	theirs := shown(e.Options[option])
+	if slices.ContainsFunc(first, func(o engineFacts) bool { return shown(o.Options[option]) == theirs }) {
+		return f, false
+	}
+	f = manifest.Finding{Part: string(manifest.Engine), Field: option,
+		Message: fmt.Sprintf("%s is %s in %s and %s in %s: the regions answer differently", option, shown(first[0].Options[option]), first[0].Region, theirs, e.Region),
+		Hint:    "set the same in both; where the difference is meant, waive this rule for the file"}
+	if f.Path, f.Line = v.place(e, option); e.Source != "" && e.Where[option] == "" {
+		f.Part = string(manifest.Deploy)
+	}
+	if option == "max_model_len" {
+		f.Severity = manifest.Degraded
+	}
+	return f, true
 }
 
 // shown is an option as text; paths are shown by their last part, as regions

@@ -151,6 +151,34 @@ func TestSoundLayouts(t *testing.T) {
 			shard("model.safetensors", 2, "visual.blocks.#.attn.qkv.weight", "model.layers.#.mlp.gate_proj.qweight:I32", "model.layers.#.mlp.gate_proj.qzeros:I32", "model.layers.#.mlp.gate_proj.scales").
 			with("preprocessor_config.json", "{}")},
 		"one layer of a packed model left unpacked": {repo: unpackedLayer()},
+		"gptq with other bits for some modules": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, map[string]any{
+			"quantization_config": map[string]any{"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": false, "dynamic": map[string]any{"+:.*down.*": map[string]any{"bits": 8}}}})).
+			shard("model.safetensors", 2, "model.layers.#.mlp.up_proj.qweight:I32:8x4", "model.layers.#.mlp.up_proj.qzeros:I32:2x1", "model.layers.#.mlp.up_proj.scales:F16:2x4",
+				"model.layers.#.mlp.down_proj.qweight:I32:16x4", "model.layers.#.mlp.down_proj.qzeros:I32:2x1", "model.layers.#.mlp.down_proj.scales:F16:2x4")},
+		"gemma's nested scaling": {repo: newRepository(map[string]any{"architectures": []string{"Gemma3ForConditionalGeneration"}, "model_type": "gemma3", "eos_token_id": 5, "vision_config": map[string]any{"a": 1},
+			"text_config":                                                                              map[string]any{"model_type": "gemma3_text", "num_hidden_layers": 2, "max_position_embeddings": 131072, "rope_scaling": map[string]any{"factor": 8.0, "rope_type": "linear"}}}).
+			shard("model.safetensors", 2, attention...).with("preprocessor_config.json", "{}"), change: func(in *manifest.Input) { in.Engine.Args = []string{"--max-model-len", "131072"} }},
+		"phi's partial longrope": {repo: newRepository(causal("Phi3ForCausalLM", "phi3", 2, map[string]any{"hidden_size": 64, "num_attention_heads": 4, "partial_rotary_factor": 0.75,
+			"max_position_embeddings": 131072, "original_max_position_embeddings": 4096,
+			"rope_scaling": map[string]any{"type": "longrope", "short_factor": []float64{1, 1, 1, 1, 1, 1}, "long_factor": []float64{1, 1, 1, 1, 1, 1}}})).
+			shard("model.safetensors", 2, "model.layers.#.self_attn.qkv_proj.weight", "model.layers.#.mlp.gate_up_proj.weight")},
+		"yarn with room to spare": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 0, map[string]any{"max_position_embeddings": 40960,
+			"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}})).shard("model.safetensors", 2, attention...)},
+		"template of instructions without a generation prompt": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 0, nil)).shard("model.safetensors", 2, attention...).
+			with("chat_template.jinja", "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'user' %}{{ '[INST] ' + m['content'] + ' [/INST]' }}{% else %}{{ ' ' + m['content'] + eos_token }}{% endif %}{% endfor %}")},
+		"template that takes parts": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 0, nil)).shard("model.safetensors", 2, attention...).
+			with("chat_template.jinja", "{% for m in messages %}{% for c in m['content'] %}{% if c['type'] == 'text' %}{{ c['text'] }}{% endif %}{% endfor %}{{ eos_token }}{% endfor %}")},
+		"two engines in each region": {repo: llama(), change: func(in *manifest.Input) {
+			w := &tree{files: map[string][]byte{}}
+			for _, region := range []string{"eu", "us"} {
+				for _, name := range []string{"prefill", "decode"} {
+					key := region + name
+					w.files[key] = []byte("apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    image: vllm/vllm-openai@sha256:" + strings.Repeat("a", 64) +
+						"\n    args: [\"--model\", \"/m\", \"--served-model-name\", \"chat\", \"--load-format\", \"" + map[string]string{"prefill": "auto", "decode": "safetensors"}[name] + "\"]\n")
+					in.DeployFiles = append(in.DeployFiles, manifest.PartFile{Region: region, Path: name + ".yaml", Source: w, Key: key})
+				}
+			}
+		}},
 		"key-value cache scales only": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, map[string]any{
 			"quantization_config": map[string]any{"quant_method": "compressed-tensors", "kv_cache_scheme": map[string]any{"num_bits": 8}, "config_groups": map[string]any{}}})).
 			shard("model.safetensors", 2, join(attention, dense, outer)...)},

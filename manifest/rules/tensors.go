@@ -159,7 +159,7 @@ func (r *repo) otherShape(name, plain string, t model.Tensor, want []int64) bool
 	switch {
 	case name == plain:
 		return !slices.Contains([]string{"U8", "I32", "U32"}, t.DType) && !slices.Equal(t.Shape, want)
-	case q == nil || r.bits || len(want) != 2 || len(t.Shape) != 2 || q.Bits <= 0 || q.Bits > 32:
+	case q == nil || q.Mixed || r.bits || len(want) != 2 || len(t.Shape) != 2 || q.Bits <= 0 || q.Bits > 32:
 		return false
 	}
 	bits := int64(q.Bits)
