@@ -78,7 +78,7 @@ func runDemo(ctx context.Context, s *streams, o demoOptions) error {
 	} else {
 		d.tell("Nothing is left: the folder and all processes are gone.")
 	}
-	d.tell("Next: write a drkit.yaml for your own service (docs/drkit-yaml.md), then drkit manifest check.")
+	d.tell("Next: drkit init writes a drkit.yaml for your own service (docs/init.md), then drkit manifest check.")
 	return nil
 }
 

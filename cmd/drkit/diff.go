@@ -92,6 +92,9 @@ func runManifestDiff(ctx context.Context, s *streams, o diffOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	if _, err := o.mode(s); err != nil {
+		return err
+	}
 	from, to, svc, err := o.sides(ctx, s)
 	if err != nil {
 		return err

@@ -133,7 +133,7 @@ func (e example) run(dir string) string {
 
 var (
 	fenced = regexp.MustCompile("(?ms)^```[a-z]*\\n(.*?)^```")
-	typed  = regexp.MustCompile("(?m)^(?:\\$ )?drkit (.*)$")
+	typed  = regexp.MustCompile(`(?m)^(?:\$ )?drkit (.*)$`)
 	inline = regexp.MustCompile("`drkit ([^`\\n]+)`")
 )
 

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,12 +107,8 @@ func (o initOptions) file() string {
 
 // absent refuses to overwrite a file.
 func (o initOptions) absent() error {
-	_, err := os.Lstat(o.file())
-	if o.Force || errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(o.file()); o.Force || err != nil { // another error is told by what comes next
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	return errext.WithStatus(errext.WithHint(fmt.Errorf("%s is there already", o.file()), "give --force to overwrite it, or another file with -o"), errext.Refused)
 }

@@ -128,4 +128,3 @@ func TestCommentsStayComments(t *testing.T) {
 		t.Error(text)
 	}
 }
-

@@ -2,7 +2,6 @@ package diff_test
 
 import (
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -93,9 +92,6 @@ func TestBootTruth(t *testing.T) {
 		for _, texts := range []bool{false, true} {
 			r := diff.Compare(from.side(t, texts), to.side(t, texts))
 			check(t, c, r, texts)
-			if os.Getenv("SHOWDIFF") != "" {
-				t.Log(c.ID, texts, c.Mutation, show(r))
-			}
 		}
 	}
 	if digestOnly < 10 {

@@ -1,16 +1,11 @@
 package diff
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
-
-	"gopkg.in/yaml.v3"
 
 	"drkit/manifest"
 )
@@ -61,7 +56,7 @@ func (c *comparison) structured(p pair, from, to []byte, parse func([]byte) (any
 	}
 	var all []Difference
 	walk(x, y, nil, func(at []string, v, w any) {
-		if !c.templateField(p, at) && !c.elsewhere(p, at, v, w) {
+		if !c.templateField(p, at, v, w) && !c.elsewhere(p, at, v, w) {
 			all = append(all, field(p, at, v, w))
 		}
 	})
@@ -78,12 +73,22 @@ func (c *comparison) structured(p pair, from, to []byte, parse func([]byte) (any
 }
 
 // templateField reports whether a field is the chat template that was compared
-// as a text already.
-func (c *comparison) templateField(p pair, at []string) bool {
-	if len(at) == 0 || at[0] != "chat_template" || p.to.Part != manifest.Model {
+// as a text already: the text itself, or the default one of a list.
+func (c *comparison) templateField(p pair, at []string, from, to any) bool {
+	holds := p.to.Path == "base/"+c.from.templateAt() || p.to.Path == "base/"+c.to.templateAt()
+	if len(at) == 0 || at[0] != "chat_template" || p.to.Part != manifest.Model || !holds || !c.sameTemplate && !c.reported(KindTemplate) {
 		return false
 	}
-	return c.sameTemplate || p.to.Path == "base/"+c.to.templateAt() && c.reported(KindTemplate)
+	if len(at) > 1 {
+		return at[1] == "default"
+	}
+	return !listed(from) && !listed(to)
+}
+
+// listed reports whether a template is one of several.
+func listed(v any) bool {
+	_, list := v.([]any)
+	return list
 }
 
 // elsewhere reports whether a field is told of already: a field of the engine's options was compared by what the engine
@@ -143,52 +148,13 @@ func field(p pair, at []string, from, to any) Difference {
 }
 
 // secretWord matches the names of fields and variables whose values are not shown.
-var secretWord = regexp.MustCompile(`(?i)(token|secret|password|passwd|api_?key|apikey|access_key|private_key|credential|auth)`)
+var secretWord = regexp.MustCompile(`(?i)(token|secret|passw|api[_-]?key|access[_-]?key|private[_-]?key|credential|auth)`)
 
 // holdsSecret reports whether a field of an engine or deploy file may hold a
 // secret: by a name on the way to it, or inside of what differs.
 func holdsSecret(at []string, from, to any) bool {
-	return slices.ContainsFunc(at, secretWord.MatchString) || secretWord.MatchString(show(from)+show(to)) || slices.Contains(at, "Secret") ||
-		slices.Contains(at, "stringData")
-}
-
-// parseYAML reads all documents. Several are told apart by kind and name.
-func parseYAML(data []byte) (any, bool) {
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	docs := map[string]any{}
-	for n := 0; ; n++ {
-		var v any
-		err := d.Decode(&v)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil || n > 10_000 {
-			return nil, false
-		}
-		docs[document(v, n)] = tree(v)
-	}
-	if len(docs) == 1 {
-		for key, v := range docs {
-			if !strings.HasPrefix(key, "Secret") {
-				return v, true
-			}
-		}
-	}
-	return docs, true
-}
-
-func document(v any, n int) string {
-	o, _ := v.(map[string]any)
-	meta, _ := o["metadata"].(map[string]any)
-	kind, _ := o["kind"].(string)
-	name, _ := meta["name"].(string)
-	if kind == "Secret" {
-		return fmt.Sprintf("Secret %s stringData", name) // a name that keeps its values from being shown
-	}
-	if kind == "" && name == "" {
-		return fmt.Sprint(n)
-	}
-	return kind + " " + name
+	listed := slices.Contains(at, "items") && slices.Contains(at, "data") // of a List of anything, Secrets too
+	return listed || slices.Contains(at, "stringData") || slices.ContainsFunc(at, secretWord.MatchString) || secretWord.MatchString(full(from)+" "+full(to))
 }
 
 // lines compares two texts.
@@ -203,39 +169,4 @@ func (c *comparison) lines(p pair, from, to []byte) {
 	}
 	c.add(Difference{Severity: severityOf(p.to, Changed), Kind: KindText, Part: p.to.Part, Region: p.to.Region, Path: p.to.Path,
 		Message: fmt.Sprintf("%s differs in %s", path.Base(p.to.Path), count(n, "line")), Lines: sample})
-}
-
-var (
-	lockedTOML = regexp.MustCompile(`(?m)^name = "([^"]+)"\r?\nversion = "([^"]+)"`)
-	lockedPin  = regexp.MustCompile(`(?m)^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)`)
-)
-
-// locked lists the versions of packages that a lockfile states in one of the two
-// forms that most have; other formats give none.
-func locked(data []byte) map[string]any {
-	out := map[string]any{}
-	for _, form := range []*regexp.Regexp{lockedTOML, lockedPin} {
-		for _, m := range form.FindAllStringSubmatch(string(data), -1) {
-			if old, ok := out[m[1]].(string); ok && old != m[2] {
-				m[2] = old + ", " + m[2]
-			}
-			out[m[1]] = m[2]
-		}
-	}
-	return out
-}
-
-// packages compares the versions that two lockfiles state. Hashes and indexes
-// may differ besides, so the file keeps its own severity.
-func (c *comparison) packages(p pair, from, to []byte) {
-	var all []Difference
-	walkMaps(locked(from), locked(to), nil, func(at []string, v, w any) {
-		all = append(all, Difference{Severity: manifest.Silent, Kind: KindPackage, Part: p.to.Part, Region: p.to.Region, Path: p.to.Path, Field: at[0],
-			From: plain(v), To: plain(w), Message: fmt.Sprintf("package %s %s → %s", at[0], show(v), show(w))})
-	})
-	if n := len(all) - maxFields; n > 0 {
-		all = append(all[:maxFields], Difference{Severity: manifest.Silent, Kind: KindPackage, Part: p.to.Part, Region: p.to.Region, Path: p.to.Path,
-			Message: fmt.Sprintf("%s more differ", count(n, "package"))})
-	}
-	c.result.Differences = append(c.result.Differences, all...)
 }

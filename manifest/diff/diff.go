@@ -124,6 +124,7 @@ type comparison struct {
 	// sameTemplate says that the texts of the template that requests get are known
 	// and equal: where it stands makes no difference.
 	sameTemplate bool
+	byPath       map[string][]Difference // once all differences are found
 }
 
 // Compare says how the second side differs from the first.

@@ -2,7 +2,9 @@ package diff_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -248,6 +250,34 @@ func TestRegions(t *testing.T) {
 	}
 }
 
+// TestRegionNamesInSharedPaths: a short name of a region in a path that all
+// regions share is no region.
+func TestRegionNamesInSharedPaths(t *testing.T) {
+	f := basis()
+	f["deploy/us/usage-us.yaml"] = "apiVersion: v1\nkind: X\n"
+	f["deploy/@us/k8s/us/status-us.yaml"] = "apiVersion: v1\nkind: X\n"
+	f["deploy/@eu/k8s/eu/status-eu.yaml"] = "apiVersion: v1\nkind: X\n"
+	us, eu := f.side(t, true), f.side(t, true)
+	us.Region, eu.Region = "us", "eu"
+	if r := diff.Compare(us, eu); len(r.Files)+len(r.Differences) > 0 {
+		t.Error(show(r))
+	}
+}
+
+// TestNamedTemplates: the default template is the same, another one is not.
+func TestNamedTemplates(t *testing.T) {
+	with := func(tools string) files {
+		f := basis()
+		delete(f, "model/chat_template.jinja")
+		f["model/tokenizer_config.json"] = `{"chat_template":[{"name":"default","template":"a"},{"name":"tool_use","template":"` + tools + `"}]}`
+		return f
+	}
+	r := diff.Compare(with("b").side(t, true), with("c").side(t, true))
+	if got := messages(r); !r.Matters(false) || !slices.Contains(got, "silent: chat_template.tool_use.template b → c") {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestAllowNeedsAll: a file with one allowed difference and another one is not allowed.
 func TestAllowNeedsAll(t *testing.T) {
 	f := regional()
@@ -260,4 +290,68 @@ func TestAllowNeedsAll(t *testing.T) {
 	if !r.Matters(false) || r.Files[i].Allowed != "" {
 		t.Errorf("float16 passes as allowed: %+v", r)
 	}
+}
+
+// TestNumbers: a fraction may be written in two ways; a whole number of layers may not.
+func TestNumbers(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		matters  bool
+	}{{"1e-05", "0.00001", false}, {`"num_hidden_layers":1`, `"num_hidden_layers":1.0`, true}, {`"factor":8.0`, `"factor":8`, false}, {"8192", "8193", true}} {
+		r := diff.Compare(basis().side(t, true), basis().side(t, true, "model/config.json", c.from, c.to))
+		if r.Matters(false) != c.matters {
+			t.Errorf("%s → %s: %s", c.from, c.to, show(r))
+		}
+	}
+}
+
+// TestYAMLOfAnyKind: keys that are no text and values that JSON cannot hold are
+// compared, not taken for equal.
+func TestYAMLOfAnyKind(t *testing.T) {
+	for _, c := range [][2]string{{"{1: a}", "{1: b}"}, {"{x: .nan}", "{x: .inf}"}, {"{x: {true: 1}}", "{x: {true: 2}}"}, {"{d: 2026-01-01}", "{d: 2026-01-02}"}, {"[1, {2: 3}]", "[1, {2: 4}]"}} {
+		a, b := basis(), basis()
+		a["deploy/x.yaml"], b["deploy/x.yaml"] = "apiVersion: v1\nkind: X\nspec: "+c[0]+"\n", "apiVersion: v1\nkind: X\nspec: "+c[1]+"\n"
+		if r := diff.Compare(a.side(t, true), b.side(t, true)); !r.Matters(false) || len(r.Differences) != 1 {
+			t.Errorf("%q: %s", c, show(r))
+		}
+	}
+}
+
+// TestSecretsFarBehind: a secret behind the beginning of a long list, and one of a
+// Secret in a list of resources, are not shown either.
+func TestSecretsFarBehind(t *testing.T) {
+	long := "args: [" + strings.Repeat("aaaaaaaaaa, ", 40) + "--api-key, %s-sesame]"
+	list := "items: [{kind: Secret, data: {a: %s-sesame}}]"
+	secret := "kind: Secret\nmetadata: {name: s}\ndata: {a: %s-sesame}"
+	for _, text := range []string{long, list, secret} {
+		a, b := basis(), basis()
+		a["deploy/x.yaml"], b["deploy/x.yaml"] = "apiVersion: v1\n"+fmt.Sprintf(text, "one"), "apiVersion: v1\n"+fmt.Sprintf(text, "two")
+		r := diff.Compare(a.side(t, true), b.side(t, true))
+		if data, err := json.Marshal(r); err != nil || strings.Contains(string(data), "sesame") || len(r.Differences) != 1 {
+			t.Errorf("%s: %s %v", text, data, err)
+		}
+	}
+}
+
+// FuzzCompareTexts: any two texts compare without a panic, equal ones as equal.
+func FuzzCompareTexts(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"a":[1,{"name":"x"}]}`, "a: &x [*x]", "a: {1: 2}\n---\nb: .nan", "[[[[", "{\"rope_scaling\":{\"type\":\"yarn\"}}", "a\nb\nc", "\xff\x00"} {
+		f.Add(seed, seed+" ", "config.json", true)
+		f.Add(seed, "{}", "x.yaml", false)
+	}
+	f.Fuzz(func(t *testing.T, from, to, name string, model bool) {
+		part := manifest.Deploy
+		if model {
+			part = manifest.Model
+			name = "base/" + name
+		}
+		side := func(text string) diff.Side {
+			sum := sha256.Sum256([]byte(text))
+			file := manifest.File{Part: part, Path: name, Size: int64(len(text)), Role: manifest.Other, Sums: map[string]string{"sha256": hex.EncodeToString(sum[:])}}
+			return diff.Side{Manifest: &manifest.Manifest{Contents: manifest.Contents{Files: []manifest.File{file}}}, Text: func(manifest.File) ([]byte, bool) { return []byte(text), true }}
+		}
+		if r := diff.Compare(side(from), side(to)); from == to && len(r.Files)+len(r.Differences) > 0 || from != to && len(r.Files) != 1 {
+			t.Errorf("%q %q: %+v", from, to, r)
+		}
+	})
 }

@@ -24,9 +24,9 @@ func (s Side) starts() (all []engine) {
 			continue
 		}
 		file, _, _ := strings.Cut(e.Source, ":")
-		key := strings.Join([]string{e.Region, s.neutral(file)}, "\t")
+		key := strings.Join([]string{e.Region, file}, "\t")
 		if s.Region != "" {
-			key = s.neutral(file)
+			key = s.neutral(e.Region, file)
 		}
 		seen[key]++
 		all = append(all, engine{fmt.Sprintf("%s\t%d", key, seen[key]), e})

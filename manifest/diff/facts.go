@@ -102,11 +102,34 @@ func (c *comparison) repository(root string, from, to *model.Facts) {
 	names := spelling{length: lengths[0], quantization: "config.json"}
 	names.read(from)
 	names.read(to)
-	walk(tree(from), tree(to), nil, func(at []string, v, w any) {
+	walk(tree(lean(from)), tree(lean(to)), nil, func(at []string, v, w any) {
 		if len(at) > 0 {
 			c.fact(root, at, v, w, names)
 		}
 	})
+	eachPair(ggufsOf(from), ggufsOf(to), func(g model.GGUF) string { return g.Path }, func(name string, x, y *model.GGUF) {
+		if x != nil && y != nil {
+			walk(tree(x), tree(y), nil, func(at []string, v, w any) { c.add(field(pair{to: c.fileAt(root, name)}, at, v, w)) })
+		}
+	})
+}
+
+// lean leaves out the weights, of which there may be much, and which tensors
+// compares.
+func lean(f *model.Facts) *model.Facts {
+	if f == nil {
+		return nil
+	}
+	out := *f
+	out.Weights = model.Weights{}
+	return &out
+}
+
+func ggufsOf(f *model.Facts) []model.GGUF {
+	if f == nil {
+		return nil
+	}
+	return f.Weights.GGUF
 }
 
 // spelling is what the facts that have several possible homes are called in this

@@ -9,6 +9,11 @@ import (
 
 // files lists what differs by bytes.
 func (c *comparison) files() {
+	c.byPath = map[string][]Difference{}
+	for _, d := range c.result.Differences {
+		at := string(d.Part) + "/" + d.Path
+		c.byPath[at] = append(c.byPath[at], d)
+	}
 	gone := map[string]*manifest.File{} // by digest
 	for _, p := range c.pairs {
 		if p.to == nil {
@@ -98,8 +103,8 @@ func (c *comparison) explain(p pair, otherwise manifest.Severity) (manifest.Seve
 
 // told is the gravest of the differences that were found in a file; "" for none.
 func (c *comparison) told(f *manifest.File) (gravest manifest.Severity) {
-	for _, d := range c.result.Differences {
-		if d.Part == f.Part && d.Path == f.Path && (d.Region == f.Region || d.Region == "" || f.Region == "") {
+	for _, d := range c.byPath[string(f.Part)+"/"+f.Path] {
+		if d.Region == f.Region || d.Region == "" || f.Region == "" {
 			gravest = worse(gravest, d.Severity)
 		}
 	}

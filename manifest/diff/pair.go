@@ -2,8 +2,8 @@ package diff
 
 import (
 	"path"
+	"regexp"
 	"slices"
-	"strings"
 
 	"drkit/manifest"
 )
@@ -35,25 +35,22 @@ func (s Side) files() (all []*manifest.File) {
 	return all
 }
 
-// key is what a file is found by on the other side. Between two regions the
-// region's name in a path stands for whichever region it is.
+// key is what a file is found by on the other side.
 func (s Side) key(f *manifest.File) string {
 	if s.Region == "" {
 		return f.Subject()
 	}
-	return string(f.Part) + "/" + s.neutral(f.Path)
+	return string(f.Part) + "/" + s.neutral(f.Region, f.Path)
 }
 
-// neutral replaces the region's name in a path.
-func (s Side) neutral(p string) string {
-	if s.Region == "" {
+// neutral replaces the region's name in a path of the region's own: between two
+// regions it stands for whichever region it is.
+func (s Side) neutral(owner, p string) string {
+	if s.Region == "" || owner != s.Region {
 		return p
 	}
-	segments := strings.Split(p, "/")
-	for i, segment := range segments {
-		segments[i] = strings.ReplaceAll(segment, s.Region, "{region}")
-	}
-	return strings.Join(segments, "/")
+	name := regexp.MustCompile(`(^|[^A-Za-z0-9])` + regexp.QuoteMeta(s.Region) + `($|[^A-Za-z0-9])`)
+	return name.ReplaceAllString(p, "${1}{region}${2}")
 }
 
 // pair finds for each file its counterpart: by its path; for what is left of two

@@ -133,7 +133,7 @@ func (s Side) podsOf() (all []pod) {
 		if s.Region != "" && p.Region != "" && p.Region != s.Region {
 			continue
 		}
-		key := strings.Join([]string{s.neutral(p.Path), p.Kind, p.Name, p.Container.Name}, "\t")
+		key := strings.Join([]string{s.neutral(p.Region, p.Path), p.Kind, p.Name, p.Container.Name}, "\t")
 		if s.Region == "" {
 			key = p.Region + "\t" + key
 		}

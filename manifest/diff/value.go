@@ -43,7 +43,7 @@ const maxDepth = 100 // levels that are looked into; below, values are compared 
 // walk compares two trees. Lists of plain values are compared whole; lists of
 // objects element by element, by their names where all have one.
 func walk(from, to any, at []string, found leaf) {
-	if reflect.DeepEqual(from, to) || equalNumbers(from, to) {
+	if reflect.DeepEqual(from, to) || equalNumbers(from, to, at) {
 		return
 	}
 	switch x := from.(type) {
@@ -118,29 +118,49 @@ func byName(list []any) map[string]any {
 	return out
 }
 
-// equalNumbers treats 1 and 1.0, 1e-5 and 0.00001 as equal: engines read them so.
-func equalNumbers(a, b any) bool {
+// equalNumbers treats 1e-05 and 0.00001 as equal, as engines read them. A whole
+// number and the same one with a point are equal where only fractions are meant:
+// elsewhere 32.0 layers may be refused.
+func equalNumbers(a, b any, at []string) bool {
 	x, ok := a.(json.Number)
 	y, also := b.(json.Number)
-	if !ok || !also {
+	if !ok || !also || whole(x) && whole(y) {
+		return false // their text differs
+	}
+	if whole(x) != whole(y) && !strings.Contains(strings.Join(at, "."), "rope") {
 		return false
 	}
-	if _, err := x.Int64(); err == nil {
-		if _, err := y.Int64(); err == nil {
-			return false // their text differs
-		}
-	}
 	f, err := x.Float64()
-	g, also2 := y.Float64()
-	return err == nil && also2 == nil && f == g
+	g, err2 := y.Float64()
+	return err == nil && err2 == nil && f == g
 }
 
-// plain is a value for the JSON of a result: nil where the field is absent.
+func whole(n json.Number) bool { return !strings.ContainsAny(n.String(), ".eE") }
+
+// plain is a value for the JSON of a result: nil where the field is absent, or the
+// value too long to be looked at.
 func plain(v any) any {
-	if _, none := v.(absent); none {
+	if _, none := v.(absent); none || len(full(v)) > maxValue {
 		return nil
 	}
 	return v
+}
+
+const maxValue = 4 << 10 // bytes of a value in a result
+
+// full is a value as text, whole.
+func full(v any) string {
+	switch x := v.(type) {
+	case absent:
+		return ""
+	case string:
+		return x
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(data)
 }
 
 const shown = 100 // runes of a value in a message
@@ -178,7 +198,7 @@ func showBoth(from, to any) string {
 	x, ok := from.([]any)
 	y, also := to.([]any)
 	if !ok || !also || max(len(x), len(y)) <= longList {
-		return show(from) + " → " + show(to)
+		return arrow(from, to)
 	}
 	gone, more := lostFrom(x, y), lostFrom(y, x)
 	switch {
@@ -188,6 +208,18 @@ func showBoth(from, to any) string {
 		return fmt.Sprintf("%d of %d entries differ", gone, len(x))
 	}
 	return fmt.Sprintf("%d → %d entries, %d gone, %d new", len(x), len(y), gone, more)
+}
+
+// arrow shows two values; where that shows no difference, as they are written.
+func arrow(from, to any) string {
+	x, y := show(from), show(to)
+	if x == y {
+		x, y = full(from), full(to)
+	}
+	if len(x)+len(y) > 4*shown {
+		return "differs" // far behind the beginning
+	}
+	return x + " → " + y
 }
 
 // lostFrom counts the elements of a that b lacks.
