@@ -36,7 +36,9 @@ func annotate(c *collector, in Input) Annotations {
 		a.Problems = append(a.Problems, fromModel("repos/"+t.Name, problems)...)
 	}
 	engines, engineProblems := c.engines(in)
-	deployed, deployProblems := c.deployed(in)
+	deployed, copies, deployProblems := c.deployed(in)
+	locks, lockProblems := c.locks(copies, in.Regions)
+	a.Locks = locks
 	recorded, probeProblems := c.probes()
 	a.Engine, a.Probes = append(engines, deployed...), recorded
 	for i := range a.Engine {
@@ -49,7 +51,7 @@ func annotate(c *collector, in Input) Annotations {
 		}
 	}
 	slices.Sort(a.Named)
-	a.Problems = slices.Concat(a.Problems, engineProblems, deployProblems, probeProblems)
+	a.Problems = slices.Concat(a.Problems, engineProblems, deployProblems, lockProblems, probeProblems, c.borders(in.Regions, locks))
 	a.sort()
 	return a
 }
@@ -74,9 +76,16 @@ func (a *Annotations) sort() {
 
 // modelFiles lists what was captured of one folder, sorted by path.
 func (c *collector) modelFiles(tree string) []model.File {
-	var files []model.File
+	mine := func(it *item) bool { return it.Part == Model && it.tree == tree }
+	n := 0
 	for _, it := range c.items {
-		if it.Part == Model && it.tree == tree {
+		if mine(it) {
+			n++
+		}
+	}
+	files := make([]model.File, 0, n)
+	for _, it := range c.items {
+		if mine(it) {
 			files = append(files, model.File{Path: it.inTree(), Size: it.Size, Content: it.capture.Bytes()})
 		}
 	}
@@ -165,7 +174,7 @@ func (c *collector) pods(engines []EngineFacts) (out []PodFacts) {
 		for _, e := range engines {
 			file, text, _ := strings.Cut(e.Source, ":")
 			line, err := strconv.Atoi(text)
-			if err != nil || e.Region != it.Region || file != it.Path {
+			if err != nil || e.Region != it.Region && it.Region != "" || file != it.Path {
 				continue
 			}
 			at, found := slices.BinarySearchFunc(all, line, func(p PodFacts, l int) int { return cmp.Compare(p.Line, l) })
@@ -180,5 +189,6 @@ func (c *collector) pods(engines []EngineFacts) (out []PodFacts) {
 	slices.SortFunc(out, func(x, y PodFacts) int {
 		return cmp.Or(cmp.Compare(x.Region, y.Region), cmp.Compare(x.Path, y.Path), cmp.Compare(x.Line, y.Line))
 	})
-	return out
+	// regions may have engines of their own by one file of all
+	return slices.CompactFunc(out, func(x, y PodFacts) bool { return x.Region == y.Region && x.Path == y.Path && x.Line == y.Line })
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -29,11 +30,9 @@ func Build(ctx context.Context, in Input) (*Manifest, *Files, error) {
 		return nil, nil, err
 	}
 	m := &Manifest{Schema: Schema, Service: in.Service}
-	for _, it := range c.items {
-		c.problems = append(c.problems, it.wrong...)
-	}
 	m.Annotations = annotate(c, in)
 	m.Annotations.Origins = c.origins
+	m.Contents.Files = slices.Grow(m.Contents.Files, len(c.items))
 	for _, it := range c.items {
 		m.Contents.Files = append(m.Contents.Files, it.File)
 	}
@@ -56,14 +55,21 @@ func (c *collector) read(ctx context.Context, in Input) error {
 	task := progress.Start(in.Progress, "hashing "+in.Service, int64(len(c.items)), bytes)
 	defer task.Done()
 	g, each := errgroup.WithContext(ctx)
+	var mu sync.Mutex // of c.problems
 	g.SetLimit(cmp.Or(max(in.Workers, 0), runtime.GOMAXPROCS(0)))
 	for _, it := range c.items {
 		if each.Err() != nil {
 			break
 		}
 		g.Go(func() error {
-			if err := it.read(each, task); err != nil {
+			wrong, err := it.read(each, task)
+			if err != nil {
 				return fmt.Errorf("reading %s: %w", it.Subject(), err)
+			}
+			if wrong != nil {
+				mu.Lock()
+				c.problems = append(c.problems, wrong...)
+				mu.Unlock()
 			}
 			task.Add(1, 0)
 			return nil
@@ -76,11 +82,12 @@ func (c *collector) read(ctx context.Context, in Input) error {
 }
 
 // read takes the digests of one file and keeps what the readers need, in one pass.
-func (it *item) read(ctx context.Context, task *progress.Task) error {
+// It returns how the content contradicts what the source states.
+func (it *item) read(ctx context.Context, task *progress.Task) ([]Problem, error) {
 	body := it.body()
 	r, err := body.Open(ctx, 0, -1)
 	if err != nil {
-		return advise(err, "every file of a release must be readable: check its permissions")
+		return nil, advise(err, "every file of a release must be readable: check its permissions")
 	}
 	defer r.Close()
 	stated := it.stated()
@@ -90,17 +97,17 @@ func (it *item) read(ctx context.Context, task *progress.Task) error {
 	}
 	sums, n, err := digest.Read(counted{r, task}, it.Size, digest.Options{Tee: tee})
 	if err != nil {
-		return advise(err, "every file of a release must be readable: check its permissions and the disk")
+		return nil, advise(err, "every file of a release must be readable: check its permissions and the disk")
 	}
 	if err := it.unchanged(ctx, n); err != nil {
-		return errext.WithHint(err, "something still writes into the folder: let the copy or download end, then run this again")
+		return nil, errext.WithHint(err, "something still writes into the folder: let the copy or download end, then run this again")
 	}
 	it.Sums = sums
-	it.wrong = stated.contradicted(it.File, sums)
+	wrong := stated.contradicted(it.File, sums)
 	if further != nil {
-		it.wrong = append(it.wrong, stated.contradicted(it.File, further.Sums())...)
+		wrong = append(wrong, stated.contradicted(it.File, further.Sums())...)
 	}
-	return nil
+	return wrong, nil
 }
 
 // advise adds a hint to an error for which its source has none.
@@ -120,13 +127,14 @@ func (it *item) unchanged(ctx context.Context, read int64) error {
 	if !ok {
 		return nil
 	}
-	now, err := stater.Stat(ctx, it.object.Key)
+	was := it.object()
+	now, err := stater.Stat(ctx, was.Key)
 	switch {
 	case err != nil:
 		return fmt.Errorf("it changed while it was read: %w", err)
-	case now.Size != it.object.Size:
-		return fmt.Errorf("it changed while it was read: it had %d bytes, now %d", it.object.Size, now.Size)
-	case !now.ModTime.Equal(it.object.ModTime) || now.Version != it.object.Version:
+	case now.Size != was.Size:
+		return fmt.Errorf("it changed while it was read: it had %d bytes, now %d", was.Size, now.Size)
+	case !now.ModTime.Equal(was.ModTime) || now.Version != was.Version:
 		return fmt.Errorf("it changed while it was read: it was written again")
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"drkit/internal/errext"
 	"drkit/internal/store"
@@ -18,16 +19,43 @@ import (
 // drkit.yaml itself says of the engine.
 const EngineOptionsPath = "drkit-engine.json"
 
-// item is a file on its way into the manifest.
+// item is a file on its way into the manifest. A release may have hundreds of
+// thousands of them, so it is small.
 type item struct {
 	File
-	tree    string // the folder below the model part: base, adapters/NAME, drafts/NAME, repos/ORG/NAME
-	source  store.Source
-	object  store.Object
-	data    []byte         // content of a generated file, which has no source
+	*listing
+	key     string         // at its source
+	modTime time.Time      // when it was listed
+	more    *store.Object  // what its source said of it beyond that; nil: nothing
 	capture *model.Capture // what the readers need of its content
 	byName  bool           // nobody said its role
-	wrong   []Problem      // how its content contradicts what its source states
+}
+
+// listing is what the items of one folder have in common.
+type listing struct {
+	tree   string // the folder below the model part: base, adapters/NAME, drafts/NAME, repos/ORG/NAME
+	source store.Source
+	data   []byte // content of a generated file, which has no source
+}
+
+// listed makes an item of what a source lists.
+func (l *listing) listed(f File, o store.Object, c *model.Capture) *item {
+	it := &item{File: f, listing: l, key: o.Key, modTime: o.ModTime, capture: c}
+	if strings.HasSuffix(f.Path, o.Key) {
+		it.key = f.Path[len(f.Path)-len(o.Key):] // one string for both
+	}
+	if o.Version != "" || o.ETag != "" || o.Encryption != "" || o.Replication != "" || o.Sums != nil || o.Parts != nil {
+		it.more = &o
+	}
+	return it
+}
+
+// object is the item as its source listed it.
+func (it *item) object() store.Object {
+	if it.more != nil {
+		return *it.more
+	}
+	return store.Object{Key: it.key, Size: it.Size, ModTime: it.modTime}
 }
 
 // inTree is the path inside the item's folder.
@@ -87,7 +115,7 @@ func (c *collector) tree(ctx context.Context, name string, t Tree) error {
 	if t.Source == nil {
 		return errext.WithStatus(fmt.Errorf("model/%s has no source", name), errext.Usage)
 	}
-	found := false
+	found, from := false, &listing{tree: name, source: t.Source}
 	for o, err := range t.Source.List(ctx, t.Prefix) {
 		var link *store.LinkError
 		var key *store.KeyError
@@ -102,7 +130,7 @@ func (c *collector) tree(ctx context.Context, name string, t Tree) error {
 		case err != nil:
 			return advise(fmt.Errorf("listing model/%s: %w", name, err), "check the path in drkit.yaml, and that it can be read")
 		default:
-			added, err := c.treeFile(name, t, o)
+			added, err := c.treeFile(from, t.Prefix, o)
 			if err != nil {
 				return err
 			}
@@ -146,14 +174,13 @@ type Referrer interface {
 	Refs(ctx context.Context) ([]string, error)
 }
 
-func (c *collector) treeFile(name string, t Tree, o store.Object) (added bool, err error) {
-	path := strings.TrimPrefix(o.Key, t.Prefix)
+func (c *collector) treeFile(from *listing, prefix string, o store.Object) (added bool, err error) {
+	path := strings.TrimPrefix(o.Key, prefix)
 	if leftOut(path) || (o.Size == 0 && strings.HasSuffix(path, "/")) { // the latter marks a folder in a bucket
 		return false, nil
 	}
-	it := &item{tree: name, source: t.Source, object: o, capture: model.NewCapture(path, o.Size)}
-	it.File = File{Part: Model, Path: name + "/" + path, Size: o.Size, Role: treeRole(name, path)}
-	return true, c.add(it)
+	f := File{Part: Model, Path: from.tree + "/" + path, Size: o.Size, Role: treeRole(from.tree, path)}
+	return true, c.add(from.listed(f, o, model.NewCapture(path, o.Size)))
 }
 
 // treeRole is the role of a file by its folder and name.
@@ -186,8 +213,8 @@ func (c *collector) files(ctx context.Context, part Part, files []PartFile) erro
 			return errext.WithHint(fmt.Errorf("finding %s file %s: %w", part, f.Path, err),
 				"check that the path in drkit.yaml exists and can be read")
 		}
-		it := &item{source: f.Source, object: o, capture: model.NewWholeCapture()}
-		it.File = File{Part: part, Region: f.Region, Path: f.Path, Size: o.Size, Role: f.Role}
+		from := &listing{source: f.Source}
+		it := from.listed(File{Part: part, Region: f.Region, Path: f.Path, Size: o.Size, Role: f.Role}, o, model.NewWholeCapture())
 		if it.Role == "" {
 			it.Role, it.byName = roleByName(part, f.Path), true
 		}
@@ -224,7 +251,7 @@ func (c *collector) engineOptions(e EngineInput) error {
 	if err := enc.Encode(e); err != nil {
 		return fmt.Errorf("writing %s: %w", EngineOptionsPath, err)
 	}
-	it := &item{data: b.Bytes(), capture: model.NewWholeCapture()}
+	it := &item{listing: &listing{data: b.Bytes()}, capture: model.NewWholeCapture()}
 	it.File = File{Part: Engine, Path: EngineOptionsPath, Size: int64(b.Len()), Role: EngineOptions}
 	return c.add(it)
 }
@@ -243,13 +270,12 @@ func (c *collector) add(it *item) error {
 }
 
 func (c *collector) unique() error {
-	seen := make(map[location]bool, len(c.items))
-	for _, it := range c.items {
-		if seen[it.location()] {
+	sorted := slices.SortedFunc(slices.Values(c.items), func(a, b *item) int { return a.location().compare(b.location()) })
+	for i, it := range sorted {
+		if i > 0 && it.location() == sorted[i-1].location() {
 			return errext.WithStatus(errext.WithHint(fmt.Errorf("two files claim the place %s", it.Subject()),
 				"name it once in drkit.yaml, or give each region its own"), errext.Usage)
 		}
-		seen[it.location()] = true
 	}
 	return nil
 }

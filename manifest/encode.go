@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,54 +22,113 @@ import (
 // Encode writes the manifest: two-space JSON, sorted, with a final newline.
 // Equal manifests give equal bytes.
 func Encode(m *Manifest) ([]byte, error) {
-	sorted := *m
-	sorted.Sum = noSum
-	sorted.Contents = Contents{Files: slices.Clone(m.Contents.Files), Images: slices.Clone(m.Contents.Images)}
-	sortContents(&sorted.Contents)
-	if sorted.Contents.Files == nil {
-		sorted.Contents.Files = []File{}
+	var b bytes.Buffer
+	if err := encode(&b, m, noSum); err != nil {
+		return nil, err
 	}
+	data := b.Bytes()
+	sum := sumOf(sha256.Sum256(data))
+	copy(data[sumField.FindSubmatchIndex(data)[2]:], sum)
+	return data, nil
+}
+
+// Write writes what Encode returns, without ever holding it whole: a release of
+// 200,000 files has a manifest of 95 MB.
+func Write(w io.Writer, m *Manifest) error {
+	h := sha256.New()
+	if err := encode(h, m, noSum); err != nil {
+		return err
+	}
+	buffered := bufio.NewWriter(w)
+	if err := encode(buffered, m, sumOf([sha256.Size]byte(h.Sum(nil)))); err != nil {
+		return err
+	}
+	return buffered.Flush()
+}
+
+// noSum stands in the place of a manifest's own checksum while it is computed.
+// The release id covers the contents; the sum covers the annotations too, which
+// the gate judges by: a rotten byte in them must not turn a finding into none. It
+// is no signature.
+var noSum = strings.Repeat("0", 64)
+
+func sumOf(sum [sha256.Size]byte) string { return hex.EncodeToString(sum[:]) }
+
+// noFiles is the place of the files in the JSON of a manifest without any. It
+// cannot stand before: texts have their quotation marks escaped.
+var noFiles = []byte(`"files": []`)
+
+func encode(w io.Writer, m *Manifest, sum string) error {
+	c := Contents{Files: slices.Clone(m.Contents.Files), Images: slices.Clone(m.Contents.Images)}
+	sortContents(&c)
+	frame := *m
+	frame.Sum, frame.Contents = sum, Contents{Files: []File{}, Images: c.Images}
+	text, err := indented(&frame, "")
+	if err != nil {
+		return err
+	}
+	before, after, _ := bytes.Cut(text, noFiles)
+	if _, err := w.Write(before); err != nil {
+		return err
+	}
+	if err := encodeFiles(w, c.Files); err != nil {
+		return err
+	}
+	_, err = w.Write(append(after, '\n'))
+	return err
+}
+
+func encodeFiles(w io.Writer, files []File) error {
+	if len(files) == 0 {
+		_, err := w.Write(noFiles)
+		return err
+	}
+	next := []byte(`"files": [`)
+	for i := range files {
+		text, err := indented(&files[i], "      ")
+		if err == nil {
+			_, err = w.Write(slices.Concat(next, []byte("\n      "), text))
+		}
+		if err != nil {
+			return err
+		}
+		next = []byte(",")
+	}
+	_, err := w.Write([]byte("\n    ]"))
+	return err
+}
+
+// indented is the JSON of a value without a final newline.
+func indented(v any, prefix string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(&sorted); err != nil {
+	enc.SetIndent(prefix, "  ")
+	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("encoding the manifest: %w", err)
 	}
-	return seal(b.Bytes()), nil
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // sumField is the place of a manifest's own checksum. It stands before anything
 // that is read from files, so that its first occurrence is the right one.
 var sumField = regexp.MustCompile(`"sum": "([0-9a-f]{64})"`)
 
-var noSum = strings.Repeat("0", 64)
-
-// seal writes the checksum of the manifest into it. The release id covers the
-// contents; this covers the annotations too, which the gate judges by: a rotten
-// byte in them must not turn a finding into none. It is no signature.
-func seal(data []byte) []byte {
-	sum := sha256.Sum256(data)
-	return bytes.Replace(data, []byte(noSum), []byte(hex.EncodeToString(sum[:])), 1)
-}
-
-// sealed reports whether the bytes are those that were sealed.
+// sealed reports whether the bytes are those that were written.
 func sealed(data []byte) bool {
 	at := sumField.FindSubmatchIndex(data)
 	if at == nil {
 		return false
 	}
-	open := slices.Clone(data)
-	stated := string(open[at[2]:at[3]])
-	copy(open[at[2]:at[3]], noSum)
-	sum := sha256.Sum256(open)
-	return stated == hex.EncodeToString(sum[:])
+	h := sha256.New()
+	h.Write(data[:at[2]])
+	h.Write([]byte(noSum))
+	h.Write(data[at[3]:])
+	return string(data[at[2]:at[3]]) == hex.EncodeToString(h.Sum(nil))
 }
 
 func sortContents(c *Contents) {
-	slices.SortFunc(c.Files, func(a, b File) int {
-		return cmp.Or(cmp.Compare(a.Part, b.Part), cmp.Compare(a.Region, b.Region), cmp.Compare(a.Path, b.Path))
-	})
+	slices.SortFunc(c.Files, func(a, b File) int { return byLocation(&a, &b) })
 	slices.SortFunc(c.Images, func(a, b Image) int {
 		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Reference, b.Reference))
 	})
@@ -117,16 +178,20 @@ func checkSchema(schema string) error {
 }
 
 func checkContents(c Contents) error {
-	seen := map[string]bool{}
-	for _, f := range c.Files {
-		if err := checkFile(f); err != nil {
+	sorted := make([]*File, 0, len(c.Files))
+	for i := range c.Files {
+		if err := checkFile(c.Files[i]); err != nil {
 			return err
 		}
-		if seen[f.Subject()] {
+		sorted = append(sorted, &c.Files[i])
+	}
+	slices.SortFunc(sorted, byLocation)
+	for i, f := range sorted {
+		if i > 0 && f.location() == sorted[i-1].location() {
 			return fmt.Errorf("file %s stands twice", f.Subject())
 		}
-		seen[f.Subject()] = true
 	}
+	seen := map[string]bool{}
 	for _, i := range c.Images {
 		if i.Reference == "" || strings.ContainsFunc(i.Reference+i.Region, unicode.IsControl) {
 			return fmt.Errorf("image %q is no image reference", i.Reference)

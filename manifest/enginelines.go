@@ -39,12 +39,12 @@ func EngineLines(ctx context.Context, in Input) ([]EngineLine, []deploy.Problem,
 	for _, region := range engineRegions(in) {
 		lines = append(lines, EngineLine{Region: region, Command: command(c.engineFiles(region), in.Engine), Exact: true})
 	}
-	deployed, problems := c.deployLines(in.Engine)
+	deployed, problems := c.deployLines(in)
 	return append(lines, deployed...), problems, nil
 }
 
 // deployLines are the command lines of the deploy files.
-func (c *collector) deployLines(e EngineInput) (lines []EngineLine, problems []deploy.Problem) {
+func (c *collector) deployLines(in Input) (lines []EngineLine, problems []deploy.Problem) {
 	for _, it := range c.items {
 		if it.Part != Deploy {
 			continue
@@ -52,17 +52,20 @@ func (c *collector) deployLines(e EngineInput) (lines []EngineLine, problems []d
 		facts, found := deploy.Read(it.Path, it.capture.Bytes())
 		problems = append(problems, found...)
 		for _, cmd := range facts.Engine {
-			lines = append(lines, EngineLine{Region: it.Region, Source: fmt.Sprintf("%s:%d", it.Path, cmd.Line),
-				Command: c.startedCommand(it, cmd, e), Exact: cmd.Exact})
+			for _, region := range c.renderings(it, cmd, in.Regions) {
+				lines = append(lines, EngineLine{Region: region, Source: fmt.Sprintf("%s:%d", it.Path, cmd.Line),
+					Command: c.startedCommand(it, region, cmd, in.Engine), Exact: cmd.Exact})
+			}
 		}
 	}
 	return lines, problems
 }
 
-// startedCommand is a container's command line with the files that it can see.
+// startedCommand is a container's command line with the files that it can see in
+// a region.
 // The version is drkit.yaml's for the engine that it is of, else that of the
 // image's tag.
-func (c *collector) startedCommand(it *item, cmd deploy.EngineCommand, e EngineInput) engine.Command {
+func (c *collector) startedCommand(it *item, region string, cmd deploy.EngineCommand, e EngineInput) engine.Command {
 	ec := engine.Command{Argv: cmd.Argv, Entry: engine.Entry(cmd.Entry), Version: cmd.Version, Env: cmd.Env, Files: map[string][]byte{}, Path: it.Path, Line: cmd.Line}
 	if ec.Entry.Engine() == cmp.Or(e.Kind, engine.VLLM) {
 		ec.Version = cmp.Or(e.Version, cmd.Version)
@@ -70,7 +73,7 @@ func (c *collector) startedCommand(it *item, cmd deploy.EngineCommand, e EngineI
 	for _, at := range cmd.Places {
 		ec.Sources = append(ec.Sources, engine.Source{Path: it.Path, Line: at.Line, Env: at.Env})
 	}
-	files := c.engineFiles(it.Region)
+	files := c.engineFiles(region)
 	for p, f := range files {
 		ec.Files[p] = f.capture.Bytes()
 	}

@@ -2,9 +2,11 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"drkit/internal/errext"
 	"drkit/internal/progress"
@@ -12,7 +14,7 @@ import (
 )
 
 // Files gives access to the bytes of a manifest's files where Build found them.
-type Files struct{ at map[location]*item }
+type Files struct{ items []*item } // by place
 
 // location is where a file lies: what its subject says, without a string of its own.
 type location struct {
@@ -22,23 +24,30 @@ type location struct {
 
 func (f File) location() location { return location{f.Part, f.Region, f.Path} }
 
+// compare orders places as contents are sorted.
+func (l location) compare(o location) int {
+	return cmp.Or(cmp.Compare(l.part, o.part), cmp.Compare(l.region, o.region), cmp.Compare(l.path, o.path))
+}
+
+func byLocation(a, b *File) int { return a.location().compare(b.location()) }
+
+// newFiles takes over the items.
 func newFiles(items []*item) *Files {
-	f := &Files{at: make(map[location]*item, len(items))}
 	for _, it := range items {
 		it.capture = nil
-		f.at[it.location()] = it
 	}
-	return f
+	slices.SortFunc(items, func(a, b *item) int { return a.location().compare(b.location()) })
+	return &Files{items}
 }
 
 // Body returns the bytes of a file, with the digests that its manifest states.
 func (f *Files) Body(file File) (store.Body, error) {
-	it, ok := f.at[file.location()]
+	at, ok := slices.BinarySearchFunc(f.items, file.location(), func(it *item, l location) int { return it.location().compare(l) })
 	if !ok {
 		return store.Body{}, errext.WithHint(fmt.Errorf("%s is no file of this build", file.Subject()),
 			"the sources have changed since the manifest was built: build it again")
 	}
-	b := it.body()
+	b := f.items[at].body()
 	b.Size, b.Sums = file.Size, file.Sums
 	return b, nil
 }
@@ -50,7 +59,7 @@ func (it *item) body() store.Body {
 		b.Open = opener(it.data)
 		return b
 	}
-	source, object := it.source, it.object
+	source, object := it.source, it.object()
 	b.Open = func(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 		return source.Open(ctx, object, off, n)
 	}

@@ -1,9 +1,11 @@
 package manifest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"io"
 	"slices"
 
@@ -20,39 +22,48 @@ import (
 //
 // Every line ends in a newline. docs/formats.md shows how to recompute it.
 func ReleaseID(c Contents) string {
-	lines := make([]string, 0, len(c.Files)+len(c.Images))
-	for _, f := range c.Files {
-		lines = append(lines, fileLine(f))
+	h := newForm("drkit-release/1")
+	h.files(c.Files, func(*File) bool { return true })
+	images := slices.SortedFunc(slices.Values(c.Images), func(a, b Image) int {
+		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Reference, b.Reference), cmp.Compare(a.Digest.String(), b.Digest.String()))
+	})
+	for _, i := range images {
+		fmt.Fprintf(h, "image\t%s\t%s\t%s\n", i.Region, i.Reference, i.Digest)
 	}
-	for _, i := range c.Images {
-		lines = append(lines, fmt.Sprintf("image\t%s\t%s\t%s\n", i.Region, i.Reference, i.Digest))
-	}
-	return hashLines("drkit-release/1\n", lines)
+	return h.sum()
 }
 
 // SubjectOf binds recorded probes to what answered them: the SHA-256 over the
 // files of the model and engine parts, without the probes themselves, in the
 // form of ReleaseID under the header drkit-subject/1.
 func SubjectOf(m *Manifest) digest.Digest {
-	var lines []string
-	for _, f := range m.Contents.Files {
-		if (f.Part == Model || f.Part == Engine) && f.Role != Probes {
-			lines = append(lines, fileLine(f))
+	h := newForm("drkit-subject/1")
+	h.files(m.Contents.Files, func(f *File) bool { return (f.Part == Model || f.Part == Engine) && f.Role != Probes })
+	return digest.Digest{Algorithm: digest.SHA256, Hex: h.sum()}
+}
+
+// form hashes lines of the canonical form as they are written.
+type form struct{ hash.Hash }
+
+func newForm(header string) form {
+	f := form{sha256.New()}
+	io.WriteString(f, header+"\n")
+	return f
+}
+
+// files writes the lines of the files that are wanted. A tab is less than any
+// character of a part, region or path, so sorting by these is sorting the lines.
+func (h form) files(files []File, wanted func(*File) bool) {
+	var sorted []*File
+	for i := range files {
+		if f := &files[i]; wanted(f) {
+			sorted = append(sorted, f)
 		}
 	}
-	return digest.Digest{Algorithm: digest.SHA256, Hex: hashLines("drkit-subject/1\n", lines)}
-}
-
-func fileLine(f File) string {
-	return fmt.Sprintf("file\t%s\t%s\t%s\t%d\t%s\n", f.Part, f.Region, f.Path, f.Size, f.Sums[digest.SHA256])
-}
-
-func hashLines(header string, lines []string) string {
-	slices.Sort(lines)
-	h := sha256.New()
-	io.WriteString(h, header)
-	for _, l := range lines {
-		io.WriteString(h, l)
+	slices.SortFunc(sorted, byLocation)
+	for _, f := range sorted {
+		fmt.Fprintf(h, "file\t%s\t%s\t%s\t%d\t%s\n", f.Part, f.Region, f.Path, f.Size, f.Sums[digest.SHA256])
 	}
-	return hex.EncodeToString(h.Sum(nil))
 }
+
+func (h form) sum() string { return hex.EncodeToString(h.Sum(nil)) }

@@ -109,7 +109,8 @@ type Annotations struct {
 	Engine   []EngineFacts   `json:"engine,omitempty"`       // one a region that has its own files, else one
 	Probes   []ProbeFacts    `json:"probes,omitempty"`
 	Origins  []Origin        `json:"origins,omitempty"`
-	Pods     []PodFacts      `json:"pods,omitempty"`           // containers that start an engine, with what ends their start
+	Pods     []PodFacts      `json:"pods,omitempty"` // containers that start an engine, with what ends their start
+	Locks    []LockFacts     `json:"locks,omitempty"`
 	Named    []string        `json:"adapters_named,omitempty"` // adapters that a deploy file names, beside those of command lines
 	Images   []ImageFacts    `json:"images,omitempty"`         // what registries said, where they were asked
 	Problems []Problem       `json:"problems,omitempty"`
@@ -187,6 +188,11 @@ type RegionSummary struct {
 	Name      string `json:"name"`
 	Role      string `json:"role"`
 	Residency string `json:"residency,omitempty"`
+	// Allowed are the differences from the source that are meant, as drkit.yaml
+	// lists them: options of the engine, fields, kinds, files.
+	Allowed []string `json:"allowed_differences,omitempty"`
+	// Places are for Build alone: what it finds by them becomes problems.
+	Places RegionPlaces `json:"-"`
 }
 
 // Problem is malformed content that build met: the rules turn it into findings.

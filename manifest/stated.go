@@ -17,9 +17,9 @@ type stated []digest.Digest
 
 func (it *item) stated() (all stated) {
 	if e, ok := it.source.(store.Expecter); ok {
-		all = slices.Clone(e.Expected(it.object.Key))
+		all = slices.Clone(e.Expected(it.key))
 	}
-	for _, s := range it.object.Sums {
+	for _, s := range it.object().Sums {
 		if s.Parts == 0 && !s.EqualityOnly && !slices.Contains(all, s.Digest) {
 			all = append(all, s.Digest)
 		}

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"os"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"drkit/internal/report"
 	"drkit/internal/service"
 	"drkit/manifest"
 	"drkit/manifest/rules"
@@ -23,6 +26,7 @@ type checkOptions struct {
 	progressOption
 	Manifest string
 	Strict   bool
+	Severity string // the least that is printed
 }
 
 func newManifestCheck(s *streams, run func(context.Context, *streams, checkOptions) error) *cobra.Command {
@@ -33,7 +37,10 @@ func newManifestCheck(s *streams, run func(context.Context, *streams, checkOptio
 		Long: `The pre-release gate: reads the release that drkit.yaml describes, or a manifest
 file, and says without booting anything what the engine would refuse, which
 requests would fail, and what would be answered wrongly. Findings of severity
-block, request and silent fail the gate; degraded ones do with --strict.`,
+block, request and silent fail the gate; degraded ones do with --strict.
+
+--severity leaves out of what is printed the findings that are less grave. The
+verdict and the files of --report rest on all of them.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -47,7 +54,31 @@ block, request and silent fail the gate; degraded ones do with --strict.`,
 	o.reportOption.addFlags(c)
 	o.progressOption.addFlags(c)
 	c.Flags().BoolVar(&o.Strict, "strict", false, "degraded findings fail the gate too")
+	c.Flags().StringVar(&o.Severity, "severity", string(manifest.Info), "print findings of this severity and graver ones: "+severityNames())
 	return c
+}
+
+func severityNames() string {
+	var names []string
+	for _, g := range severities {
+		names = append(names, g.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// least is the place of --severity among the severities, gravest first.
+func (o checkOptions) least() (int, error) {
+	at := gravity(cmp.Or(manifest.Severity(o.Severity), manifest.Info))
+	if at < 0 {
+		return 0, usage(fmt.Errorf("--severity %q is not known", o.Severity), "use one of: "+severityNames())
+	}
+	return at, nil
+}
+
+// gravity is the place of a severity, 0 for the gravest; -1 when there is none of
+// that name.
+func gravity(s manifest.Severity) int {
+	return slices.IndexFunc(severities, func(g report.Group) bool { return g.Name == string(s) })
 }
 
 // checked is the result of a check.
@@ -58,13 +89,26 @@ type checked struct {
 	Verdict  string             `json:"verdict"` // holds, holds-with-waivers, fails
 	Files    int                `json:"files"`
 	Findings []manifest.Finding `json:"findings"`
+	Hidden   int                `json:"hidden,omitempty"` // findings that --severity leaves out
+}
+
+// only is the result without what is less grave than the severity at that place.
+func (c checked) only(least int) checked {
+	shown := slices.DeleteFunc(slices.Clone(c.Findings), func(f manifest.Finding) bool { return gravity(f.Severity) > least })
+	c.Hidden, c.Findings = len(c.Findings)-len(shown), shown
+	return c
 }
 
 func runManifestCheck(ctx context.Context, s *streams, o checkOptions) error {
+	defer boundMemory()()
 	if err := o.outputOption.check(); err != nil {
 		return err
 	}
 	if err := o.reportOption.check(); err != nil {
+		return err
+	}
+	least, err := o.least()
+	if err != nil {
 		return err
 	}
 	m, svc, err := o.subject(ctx, s)
@@ -79,7 +123,7 @@ func runManifestCheck(ctx context.Context, s *streams, o checkOptions) error {
 	res.Verdict = verdict(res.Findings, o.Strict)
 	rep := o.result(res, svc)
 	lost := o.write(s, rep)
-	return reported(s, printCheck(s, o, res), lost, rep.Status)
+	return reported(s, printCheck(s, o, res.only(least), failing(res.Findings, o.Strict)), lost, rep.Status)
 }
 
 // subject is the manifest file that was named, or the release as the sources are
@@ -109,7 +153,16 @@ func notes(svc *service.Service) []manifest.Finding {
 	for _, n := range svc.Unused() {
 		all = append(all, manifest.Finding{Rule: "drkit.yaml", Severity: manifest.Info, Part: "service", Path: svc.File, Line: n.Line, Field: n.Path, Message: n.Text})
 	}
+	if p := svc.Engine.Probes; !p.IsZero() && !exists(p.Path) {
+		all = append(all, manifest.Finding{Rule: "drkit.yaml", Severity: manifest.Degraded, Part: "service", Path: svc.File, Field: "engine.probes",
+			Message: p.Raw + " is not there: the release has no recorded probes, and no drill can judge its answers", Hint: "record them with drkit probe record, or correct the name"})
+	}
 	return all
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func verdict(findings []manifest.Finding, strict bool) string {
@@ -135,19 +188,26 @@ func gateFindings(m *manifest.Manifest, svc *service.Service) []manifest.Finding
 	return slices.DeleteFunc(all, func(f manifest.Finding) bool { return f.Waived != "" || !f.Severity.FailsGate(false) })
 }
 
-func printCheck(s *streams, o checkOptions, res checked) error {
+// failing counts the findings that fail the gate.
+func failing(findings []manifest.Finding, strict bool) (n int) {
+	for _, f := range findings {
+		if f.Waived == "" && f.Severity.FailsGate(strict) {
+			n++
+		}
+	}
+	return n
+}
+
+func printCheck(s *streams, o checkOptions, res checked, failing int) error {
 	if o.json() {
 		return writeJSON(s, res)
-	}
-	failing := 0
-	for _, f := range res.Findings {
-		if f.Waived == "" && f.Severity.FailsGate(o.Strict) {
-			failing++
-		}
 	}
 	fmt.Fprintf(s.Out, "release %.12s of %s, %d files: %s", res.Release, res.Service, res.Files, strings.ReplaceAll(res.Verdict, "-", " "))
 	if failing > 0 {
 		fmt.Fprintf(s.Out, ", %d findings fail the gate", failing)
+	}
+	if res.Hidden > 0 {
+		fmt.Fprintf(s.Out, "; %d less grave than %s not shown", res.Hidden, o.Severity)
 	}
 	fmt.Fprintln(s.Out)
 	return printFindings(s, slices.Values(res.Findings))

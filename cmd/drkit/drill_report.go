@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -29,6 +30,9 @@ func parseReports(specs []string) ([]drillReport, error) {
 	var all []drillReport
 	for _, spec := range specs {
 		format, path, _ := strings.Cut(spec, "=")
+		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+			return nil, usage(fmt.Errorf("--report %s: %s is no folder", spec, filepath.Dir(path)), "make it first: a report that cannot be written would cost the run")
+		}
 		all = append(all, drillReport{format, path})
 	}
 	return all, nil

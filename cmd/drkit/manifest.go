@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -53,6 +55,7 @@ nothing and leave the release id as it is.`,
 }
 
 func runManifestBuild(ctx context.Context, s *streams, o buildOptions) error {
+	defer boundMemory()()
 	mode, err := o.mode(s)
 	if err != nil {
 		return err
@@ -70,34 +73,81 @@ func runManifestBuild(ctx context.Context, s *streams, o buildOptions) error {
 	if err := o.imagesOption.resolve(ctx, m, meter.progress()); err != nil {
 		return err
 	}
-	data, err := manifest.Encode(m)
-	if err != nil {
-		return err
-	}
 	if n := len(m.Annotations.Problems); n > 0 {
 		fmt.Fprintf(s.Err, "%d problems in the content: drkit manifest check says what they mean\n", n)
 	}
+	write := func(w io.Writer) error { return manifest.Write(w, m) }
 	if o.Out == "" {
-		_, err := s.Out.Write(data)
+		lines := &wholeLines{w: s.Out}
+		return errors.Join(write(lines), lines.flush())
+	}
+	if err := replaceable(o.Out, `"drkit.manifest/`); err != nil {
 		return err
 	}
-	if err := writeFile(o.Out, data); err != nil {
+	if err := writeFileBy(o.Out, write); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Err, "release %s: %d files, %s, written to %s\n", m.Release, len(m.Contents.Files), byteCount(totalSize(m)), o.Out)
 	return nil
 }
 
+// wholeLines hands on whole lines: the redactor would not see a secret that is cut
+// in two.
+type wholeLines struct {
+	w    io.Writer
+	held []byte
+}
+
+const heldBytes = 64 << 10
+
+func (l *wholeLines) Write(p []byte) (int, error) {
+	l.held = append(l.held, p...)
+	if end := bytes.LastIndexByte(l.held, '\n') + 1; end > heldBytes {
+		if _, err := l.w.Write(l.held[:end]); err != nil {
+			return 0, err
+		}
+		l.held = append(l.held[:0], l.held[end:]...)
+	}
+	return len(p), nil
+}
+
+func (l *wholeLines) flush() error {
+	_, err := l.w.Write(l.held)
+	return err
+}
+
+// replaceable refuses a target that is a file of another kind: a slip of the hand
+// must not cost a drkit.yaml or a config.json. Mark is what its beginning shows.
+func replaceable(path, mark string) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil // writing says what is wrong with it
+	}
+	data, err := os.ReadFile(path)
+	if err != nil || bytes.Contains(data[:min(len(data), 200)], []byte(mark)) {
+		return nil
+	}
+	return usage(fmt.Errorf("%s holds something else: it is not overwritten", path), "name another file, or remove this one first")
+}
+
 // writeFile replaces a file whole or not at all.
 func writeFile(path string, data []byte) error {
+	return writeFileBy(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// writeFileBy is writeFile for what writes its data itself.
+func writeFileBy(path string, write func(io.Writer) error) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
 		return errext.WithHint(fmt.Errorf("writing %s: it is a folder", path), "name a file in it")
 	case err == nil && !info.Mode().IsRegular(): // /dev/stdout, a pipe: never replaced by a file
-		err = writeInto(path, data)
+		err = writeInto(path, write)
 	default:
-		err = replaceFile(path, data)
+		err = replaceFile(path, write)
 	}
 	if err == nil {
 		return nil
@@ -109,23 +159,21 @@ func writeFile(path string, data []byte) error {
 	return errext.WithHint(fmt.Errorf("writing %s: %w", path, err), hint)
 }
 
-func writeInto(path string, data []byte) error {
+func writeInto(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Close())
+	return errors.Join(write(f), f.Close())
 }
 
 // replaceFile writes beside path and takes its place whole.
-func replaceFile(path string, data []byte) error {
+func replaceFile(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644)); err == nil {
+	if err = errors.Join(write(f), f.Chmod(0o644)); err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +51,7 @@ func loadPlaybook(name string) (playbooks.Playbook, error) {
 	if p, err := playbooks.Builtin(name); err == nil {
 		return p, nil
 	}
-	data, err := os.ReadFile(name)
+	data, err := readFile(name)
 	if err != nil {
 		return playbooks.Playbook{}, usage(fmt.Errorf("reading the playbook: %w", err), "give a file, or one of the built-in playbooks: drkit playbook list")
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -109,6 +108,9 @@ func runProbeRecord(ctx context.Context, s *streams, o recordOptions) error {
 	if err := probes.Encode(&data, set); err != nil {
 		return err
 	}
+	if err := replaceable(o.Out, `"drkit.probes/`); err != nil {
+		return err
+	}
 	if err := writeFile(o.Out, data.Bytes()); err != nil {
 		return err
 	}
@@ -150,7 +152,7 @@ func readQuestions(path string) ([]string, error) {
 	if path == "" {
 		return probe.DefaultQuestions, nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the questions: %w", err)
 	}
@@ -192,7 +194,7 @@ func runProbeCompare(ctx context.Context, s *streams, o compareOptions) error {
 	if err != nil {
 		return err
 	}
-	data, err := os.ReadFile(o.Probes)
+	data, err := readFile(o.Probes)
 	if err != nil {
 		return fmt.Errorf("reading the probes: %w", err)
 	}

@@ -315,7 +315,11 @@ func runRestore(ctx context.Context, s *streams, o restoreOptions) error {
 	}
 	r := svc.Region(o.Region)
 	if r == nil {
-		return usage(fmt.Errorf("%s has no region %q", svc.File, o.Region), "name one with --region")
+		names := []string{}
+		for _, r := range svc.Regions {
+			names = append(names, r.Name)
+		}
+		return usage(fmt.Errorf("%s has no region %q", svc.File, o.Region), "name the region to restore from with --region: "+strings.Join(names, ", "))
 	}
 	c, err := openCopy(r)
 	if err != nil {
@@ -359,6 +363,9 @@ func printRestored(s *streams, o restoreOptions, m *manifest.Manifest, done repl
 		}{"drkit.restore/1.0", m.Release, o.Dir, done})
 	}
 	fmt.Fprintf(s.Out, "release %.12s restored to %s: %d files, %s, all hashed; %d were there already\n", m.Release, o.Dir, done.Files, byteCount(done.Bytes), done.Cached)
+	for _, r := range done.Replaced {
+		fmt.Fprintf(s.Out, "  replaced, it had other bytes: %s\n", r)
+	}
 	for _, e := range done.Extra {
 		fmt.Fprintf(s.Out, "  beside the release: %s\n", e)
 	}

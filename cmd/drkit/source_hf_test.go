@@ -217,3 +217,73 @@ func flip(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// A cache without refs/main is complete, and an engine that is given the hub id
+// does not find it. Nothing but the source knows.
+func TestCacheWithoutItsRef(t *testing.T) {
+	check := func(snapshot string) (found []string) {
+		t.Helper()
+		place, err := openSource(service.Location{Raw: snapshot, Scheme: service.SchemeFile, Path: snapshot})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, _, err := manifest.Build(t.Context(), manifest.Input{Service: "tiny", Model: manifest.Tree{Source: place},
+			Engine: manifest.EngineInput{Kind: "vllm", Version: "0.32.0", Args: []string{"acme/tiny"}, Env: map[string]string{"HF_HUB_OFFLINE": "1"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range rules.Check(m) {
+			if f.Rule == "C-16" {
+				found = append(found, string(f.Severity)+" "+f.Path)
+			}
+		}
+		return found
+	}
+	snapshot := hubCache(t, os.Symlink)
+	if got := check(snapshot); got != nil {
+		t.Errorf("a whole cache: %q", got)
+	}
+	if err := os.Remove(filepath.Join(snapshot, "..", "..", "refs", "main")); err != nil {
+		t.Fatal(err)
+	}
+	if got := check(snapshot); !slices.Equal(got, []string{"block base/refs/main"}) {
+		t.Errorf("without its ref: %q", got)
+	}
+}
+
+// Declaring the repository that a model takes code from, and nothing less, turns
+// the verdict.
+func TestRepositoriesOfTheServiceFile(t *testing.T) {
+	reports := absolute(t, "../../manifest/rules/testdata/reports/03-code-in-other-repo")
+	for _, c := range []struct{ tree, repositories, want string }{
+		{"bad", "[]", "C-5 block base/config.json"},
+		{"good", "[]", "C-5 block base/config.json"},
+		{"good", "[{name: acme/other, source: " + reports + "/good/repos/acme/impl}]", "C-5 block base/config.json"},
+		{"good", "[{name: acme/impl, source: " + reports + "/good/repos/acme/impl}]", ""},
+	} {
+		root := t.TempDir()
+		engine, err := os.ReadFile(filepath.Join(reports, c.tree, "engine", "vllm.yaml"))
+		if err := errors.Join(err, os.WriteFile(filepath.Join(root, "vllm.yaml"), engine, 0o644),
+			os.WriteFile(filepath.Join(root, "drkit.yaml"), []byte("apiVersion: drkit/v1\nkind: Service\nmetadata: {name: support}\nmodel:\n  source: "+filepath.Join(reports, c.tree, "model")+
+				"\n  repositories: "+c.repositories+"\nengine: {version: 0.32.0, configs: [vllm.yaml]}\nregions:\n  - {name: us, role: source, store: s}\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		svc, err := service.Load(filepath.Join(root, "drkit.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, _, err := buildRelease(t.Context(), svc, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range rules.Check(m) {
+			if f.Severity != manifest.Info {
+				got = append(got, fmt.Sprintf("%s %s %s", f.Rule, f.Severity, f.Path))
+			}
+		}
+		if strings.Join(got, "; ") != c.want {
+			t.Errorf("%s with %s: %q, want %q", c.tree, c.repositories, got, c.want)
+		}
+	}
+}

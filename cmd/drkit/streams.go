@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
@@ -66,14 +67,17 @@ func (s *streams) interactive() bool {
 type signalCause struct{ signal syscall.Signal }
 
 func (c signalCause) Error() string {
-	if c.signal == syscall.SIGTERM {
+	switch c.signal {
+	case syscall.SIGTERM:
 		return "terminated by SIGTERM"
+	case syscall.SIGHUP:
+		return "the terminal is gone (SIGHUP)"
 	}
 	return "interrupted"
 }
 
 func (c signalCause) status() errext.Status {
-	if c.signal == syscall.SIGTERM {
+	if c.signal == syscall.SIGTERM || c.signal == syscall.SIGHUP {
 		return errext.Terminated
 	}
 	return errext.Interrupted
@@ -82,18 +86,32 @@ func (c signalCause) status() errext.Status {
 // secondSignal is closed at the second signal: leave at once, keep the journal.
 type secondSignalKey struct{}
 
-// signalContext is cancelled by the first SIGINT or SIGTERM with a signalCause.
-// secondSignal tells of the next one; a third ends the process.
+// sameSignal is how soon after the first a signal counts as the same one.
+const sameSignal = 100 * time.Millisecond
+
+// signalContext is cancelled by the first SIGINT, SIGTERM or SIGHUP (the terminal
+// is gone) with a signalCause. secondSignal tells of the next one; a third ends
+// the process. A reader that goes away (SIGPIPE) is an error of the write, not the
+// end of a process that has changes to take back.
 func signalContext(parent context.Context) (context.Context, func()) {
 	second := make(chan struct{})
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, secondSignalKey{}, second))
 	signals := make(chan os.Signal, 3)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // not Ignore: what is launched would inherit it
 	go func() {
+		var first time.Time
+		var same os.Signal
 		for n := 1; ; n++ {
 			s, ok := <-signals
 			if !ok {
 				return
+			}
+			if n == 1 {
+				first, same = time.Now(), s
+			} else if s == same && time.Since(first) < sameSignal {
+				n-- // timeout(1) signals a process and then its group: that is one wish, not two
+				continue
 			}
 			switch n {
 			case 1:

@@ -151,7 +151,16 @@ func openCopy(r *service.Region) (copyOf, error) {
 }
 
 // loadService reads the file that -f names.
-func (o *serviceOption) load() (*service.Service, error) { return service.Load(o.File) }
+func (o *serviceOption) load() (*service.Service, error) {
+	if info, err := os.Stat(o.File); err == nil && !info.Mode().IsRegular() {
+		return nil, usage(fmt.Errorf("%s is no regular file", o.File), "name the file that describes the service with -f")
+	}
+	svc, err := service.Load(o.File)
+	if err != nil {
+		return nil, err
+	}
+	return svc, apart(svc)
+}
 
 // chosen is the release that a command works on, and how it was chosen.
 type chosen struct {
@@ -194,11 +203,14 @@ func (o *releaseOption) choose(ctx context.Context, svc *service.Service, p prog
 
 // readManifest reads a manifest file that was named on the command line.
 func readManifest(path string) (*manifest.Manifest, error) {
-	rebuild := "write one with drkit manifest build -o " + path
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, errext.WithHint(fmt.Errorf("reading the manifest: %w", err), rebuild)
+	data, err := readFile(path)
+	if err != nil && errext.Hint(err) != "" {
+		return nil, err
 	}
+	if err != nil {
+		return nil, errext.WithHint(fmt.Errorf("reading the manifest: %w", err), "write one with drkit manifest build -o "+path)
+	}
+	rebuild := "this is not a manifest of drkit's; a service file is named with -f"
 	m, err := manifest.Decode(data)
 	if err == nil {
 		return m, nil
@@ -219,10 +231,30 @@ func buildRelease(ctx context.Context, svc *service.Service, p progress.Progress
 	if err := partFiles(svc, &in); err != nil {
 		return nil, nil, err
 	}
+	if err := checkAllowed(svc, &in); err != nil {
+		return nil, nil, err
+	}
 	for _, r := range svc.Regions {
-		in.Regions = append(in.Regions, manifest.RegionSummary{Name: r.Name, Role: string(r.Role), Residency: string(r.Residency)})
+		in.Regions = append(in.Regions, manifest.RegionSummary{Name: r.Name, Role: string(r.Role), Residency: string(r.Residency), Allowed: r.AllowedDifferences, Places: placesOf(r)})
 	}
 	return manifest.Build(ctx, in)
+}
+
+// placesOf are what drkit.yaml says is the region's own.
+func placesOf(r service.Region) manifest.RegionPlaces {
+	p := manifest.RegionPlaces{Registry: r.Registry, Endpoints: slices.Concat(r.Endpoints, []string{r.S3.Endpoint}), Roles: []string{r.S3.AssumeRole, r.S3.KMSKey}}
+	for _, l := range []service.Location{r.Store, r.State} {
+		if l.Scheme == service.SchemeS3 {
+			bucket, _, _ := strings.Cut(l.Path, "/")
+			p.Buckets = append(p.Buckets, bucket)
+		}
+	}
+	for _, router := range r.Routers {
+		for _, replica := range router.Replicas {
+			p.Endpoints = append(p.Endpoints, replica.Admin, replica.Metrics)
+		}
+	}
+	return p
 }
 
 func models(svc *service.Service, in *manifest.Input) error {
@@ -242,6 +274,13 @@ func models(svc *service.Service, in *manifest.Input) error {
 			}
 			*list.to = append(*list.to, manifest.Tree{Name: extra.Name, Source: source})
 		}
+	}
+	for _, r := range svc.Model.Repositories {
+		source, err := openSource(r.Source)
+		if err != nil {
+			return err
+		}
+		in.Repositories = append(in.Repositories, manifest.Tree{Name: r.Name, Source: source, Revision: r.Revision})
 	}
 	return nil
 }

@@ -55,7 +55,17 @@ func Record(ctx context.Context, c *openai.Client, r Recording) (probes.ProbeSet
 	if err := rec.all(ctx, base, adapters); err != nil {
 		return set, err
 	}
-	return set, set.Validate()
+	return set, errors.Join(set.Validate(), applied(set, adapters))
+}
+
+// applied refuses a recording in which an adapter answers as its base does.
+func applied(set probes.ProbeSet, adapters []string) error {
+	for _, name := range adapters {
+		if !slices.ContainsFunc(set.Probes, func(p probes.Probe) bool { return p.Model == name && p.DiffersFrom != "" }) {
+			return errext.WithHint(fmt.Errorf("adapter %s answers every question as its base does, to the last bit: it is not applied", name), "compare its files with the release; the engine's log says whether it was loaded")
+		}
+	}
+	return nil
 }
 
 // split tells the base model from its adapters.

@@ -20,6 +20,10 @@ func (w *World) touched(since time.Time) []traffic.Result {
 // unharmed judges what clients saw from the beginning of the change on.
 func (m *move) unharmed(sc drill.Scope) error {
 	sum := traffic.Summarize(m.w.touched(m.began))
+	if hanging := m.w.traffic.Hanging(); hanging > 0 {
+		sum.Sent, sum.Failed = sum.Sent+hanging, sum.Failed+hanging
+		sum.Problems = append(sum.Problems, fmt.Sprintf("%d requests get no end", hanging))
+	}
 	limit := m.w.Objectives.ErrorRate
 	observed := fmt.Sprintf("%d requests, %d failed (%.3g), %d streams cut", sum.Sent, sum.Failed, errorRate(sum), sum.Cut)
 	if len(sum.Problems) > 0 {

@@ -19,6 +19,7 @@ type cutover struct{ w *World }
 // switched is what the cutover leaves to the steps after it.
 type switched struct {
 	drained   time.Time // from here on no answer can be the source's
+	source    *float64  // requests that the source's engine had answered by then; nil: not known
 	decisions decisions // of the router's cache policy before the cutover
 }
 
@@ -38,7 +39,7 @@ func (c cutover) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error
 	if interrupted(ctx) {
 		return err
 	}
-	c.w.cutover = &switched{drained: m.drained, decisions: before}
+	c.w.cutover = &switched{drained: m.drained, source: m.left, decisions: before}
 	if proof := sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofRouter, Proven: err == nil, Why: m.why(err)}); proof != nil {
 		return proof
 	}
@@ -53,6 +54,7 @@ type move struct {
 	began        time.Time // before the change
 	acknowledged time.Time // the list showed the change
 	drained      time.Time // from had no request left, as far as it says
+	left         *float64  // requests that from had answered by then
 	seen         attribution
 }
 
@@ -69,6 +71,7 @@ func (m *move) do(ctx context.Context, sc drill.Scope) error {
 		return err
 	}
 	drained := m.look(ctx)
+	m.left = drained.from
 	if err := m.collect(ctx); err != nil {
 		return err
 	}

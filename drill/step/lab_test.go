@@ -154,8 +154,8 @@ func newLab(t *testing.T, p published) *lab {
 	l.start = drill.RunStarted{Service: service, Mode: playbooks.Rehearsal, Demo: true, Release: p.manifest.Release, Source: "us-east-1", Target: "eu-west-1", Objectives: objectives}
 	l.world = &step.World{
 		Service: service, Served: "support", WorkDir: filepath.Join(t.TempDir(), "R1"), By: "tester@lab",
-		Source:   step.Region{Name: "us-east-1", Residency: "us", Store: l.us, State: mem.New().Fill(p.usState), Location: "mem:us", StateLocation: "mem:us/.drkit"},
-		Target:   step.Region{Name: "eu-west-1", Residency: "eu", Store: l.eu, State: l.euState, Location: "mem:eu", StateLocation: "mem:eu/.drkit"},
+		Source:   step.Region{Name: "us-east-1", Residency: "us", Store: l.us, State: mem.New().Fill(p.usState), Location: "mem:us", StateLocation: "mem:us/.drkit", Command: []string{"engine", "{{dir}}"}},
+		Target:   step.Region{Name: "eu-west-1", Residency: "eu", Store: l.eu, State: l.euState, Location: "mem:eu", StateLocation: "mem:eu/.drkit", Command: []string{"engine", "{{dir}}"}},
 		Launcher: l.launcher, UndoLaunch: undoLaunch, Validate: func(drill.Spec) error { return nil },
 		OpenDir:   func(path string) store.ReadWriter { return quickDir{mem.New(), path} },
 		NewRouter: l.newRouter, Router: step.RouterCommand{Driver: "fake"}, Objectives: objectives, HTTP: l.net.Client(),

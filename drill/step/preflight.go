@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"drkit/drill"
@@ -64,12 +66,32 @@ func (w *World) borders() []error {
 func (w *World) commands() []error {
 	var problems []error
 	for _, r := range []*Region{&w.Source, &w.Target} {
+		problems = append(problems, w.fromTheCopy(r)...)
 		if err := w.Validate(w.spec(r, "preflight", nil)); err != nil {
 			problems = append(problems, refuse(fmt.Errorf("canary command of region %s: %w", r.Name, err), errext.Hint(err)))
 		}
 	}
 	if err := w.Validate(w.routerSpec("preflight", "http://127.0.0.1:1")); err != nil {
 		problems = append(problems, refuse(fmt.Errorf("rehearsal router: %w", err), errext.Hint(err)))
+	}
+	return problems
+}
+
+// fromTheCopy refuses a canary command that does not name what is restored: it
+// would boot from somewhere else, and prove nothing of the copy.
+func (w *World) fromTheCopy(r *Region) []error {
+	text := strings.Join(r.Command, " ")
+	if strings.Contains(text, "{{dir}}") {
+		return nil
+	}
+	var problems []error
+	if !strings.Contains(text, "{{model}}") {
+		problems = append(problems, refuse(fmt.Errorf("canary command of region %s does not name the restored model", r.Name), "give {{model}} as the model, or {{dir}} for the whole restored release"))
+	}
+	for _, name := range w.Adapters {
+		if placeholder := "{{adapter:" + name + "}}"; !strings.Contains(text, placeholder) {
+			problems = append(problems, refuse(fmt.Errorf("canary command of region %s does not name the restored adapter %s", r.Name, name), "give "+placeholder+" as its folder"))
+		}
 	}
 	return problems
 }
@@ -118,9 +140,39 @@ func (w *World) recorded(ctx context.Context, m *manifest.Manifest) (probes.Prob
 		if subject := manifest.SubjectOf(m); set.Subject != subject {
 			return set, refuse(fmt.Errorf("recorded probes %s belong to another model or engine (%.12s, this release is %.12s)", f.Path, set.Subject.Hex, subject.Hex), "record them anew with drkit probe record")
 		}
-		return set, nil
+		return set, errors.Join(w.sameName(set), everyAdapter(set, adapters(m)))
 	}
-	return probes.ProbeSet{}, refuse(errors.New("the release has no recorded probes: nobody could tell whether the answers are right"), "record them with drkit probe record and name the file as engine.probes")
+	return probes.ProbeSet{}, refuse(errors.New("the release has no recorded probes: nobody could tell whether the answers are right"), "name a file as engine.probes, record it with drkit probe record, then release it: drkit manifest build -o m.json, drkit replicate --manifest m.json")
+}
+
+// sameName refuses probes that ask for a model under another name than the
+// canaries will serve: every question would be answered 404.
+func (w *World) sameName(set probes.ProbeSet) error {
+	for _, p := range set.Probes {
+		if p.Kind == probes.KindModels && !slices.Contains(p.Want.Models, w.Served) {
+			return refuse(fmt.Errorf("the recorded probes ask for %v, the canaries serve %s", p.Want.Models, w.Served),
+				"start the canary with --served-model-name and the name that production serves, or record the probes from an engine that serves "+w.Served)
+		}
+	}
+	return nil
+}
+
+// everyAdapter refuses probes that never ask an adapter a question that it
+// answers unlike its base: an adapter that is not applied would not be noticed.
+func everyAdapter(set probes.ProbeSet, names []string) error {
+	var missing []string
+	for _, name := range names {
+		if !slices.ContainsFunc(set.Probes, func(p probes.Probe) bool {
+			return p.Kind == probes.KindCompletion && p.Model == name && p.DiffersFrom != ""
+		}) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return refuse(fmt.Errorf("the recorded probes do not show that these adapters are applied: %s", strings.Join(missing, ", ")),
+		"record them anew with drkit probe record from an engine that serves every adapter, with questions that the adapter answers unlike its base")
 }
 
 // readAll reads a small object whole.

@@ -34,6 +34,9 @@ func (s steady) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error 
 		if how, ended := target.ended(); ended && row.length < want {
 			return false, fmt.Errorf("%w: %s", errExited, how)
 		}
+		if n := s.w.traffic.Hanging(); n > 0 && row.length >= want {
+			row.length, row.last = 0, fmt.Sprintf("%d requests get no end; %s", n, row.last)
+		}
 		return row.length >= want, nil
 	})
 	if err != nil && interrupted(ctx) {
@@ -45,10 +48,28 @@ func (s steady) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error 
 	if err != nil {
 		return s.red(sc, row, err)
 	}
+	if err := s.stays(ctx, sc); err != nil {
+		return err
+	}
 	return errors.Join(
 		sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantSteady, At: sc.Mono(row.end)}),
 		gate(sc, drill.Gate{ID: "steady", Title: "the objectives hold on the target", Expected: s.expected(),
 			Observed: fmt.Sprintf("%d windows in a row; %s", row.length, row.last), Result: drill.Passed, Evidence: "the drill's own requests through the router"}))
+}
+
+// stays proves that the target answered all the time: a router may list and count
+// one engine and send to another, and a playbook may have moved the traffic back.
+func (s steady) stays(ctx context.Context, sc drill.Scope) error {
+	g := drill.Gate{ID: "steady-attribution", Title: "the requests stay in " + s.w.Target.Name, Expected: "the source's engine answers nothing from the cutover's drain on",
+		Observed: "it answered nothing", Result: drill.Passed, Evidence: "the source engine's vllm:request_success_total"}
+	switch more := rise(s.w.cutover.source, s.w.answered(ctx, s.w.replicaOf(&s.w.Source))); {
+	case more == nil:
+		g.Result, g.Observed = drill.Unmeasured, "the source's engine does not say how many requests it answered"
+	case *more != 0:
+		g.Result, g.Observed = drill.Failed, fmt.Sprintf("it answered %.0f requests", *more)
+		g.Hint = "the router sends to a region that it does not list, or the playbook moved the traffic before it was steady"
+	}
+	return gate(sc, g)
 }
 
 // row is the newest unbroken row of good windows.
@@ -101,6 +122,7 @@ func (s steady) judge(group []traffic.Window) (bad, short bool, text string) {
 	var texts []string
 	for _, w := range group {
 		bad = bad || errorRate(w) > o.ErrorRate || w.Cut > 0 || o.TTFTP99 > 0 && w.TTFTP99 > o.TTFTP99
+		short = short || o.TTFTP99 > 0 && w.OK > 0 && w.TTFTP99 == 0 // no first token was seen: not measured
 		short = short || w.Sent < o.Steady.MinRequests || float64(w.Sent) < s.leastLoad(w)
 		seen := fmt.Sprintf("%s: %d requests, %d failed, %d cut, TTFT p99 %v", w.Class, w.Sent, w.Failed, w.Cut, w.TTFTP99.Round(time.Millisecond))
 		for _, name := range slices.Sorted(maps.Keys(w.ByRegion)) {

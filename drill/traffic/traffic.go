@@ -83,6 +83,7 @@ type Generator struct {
 	mu       sync.Mutex
 	phase    string
 	results  []Result
+	open     map[string]time.Time // requests without an end, by id
 }
 
 // maxInFlight bounds open requests; beyond it a request fails as not sent, which
@@ -94,7 +95,7 @@ func New(ctx context.Context, o Options) (*Generator, error) {
 	if o.Rate <= 0 || o.Families <= 0 || len(o.Classes) == 0 {
 		return nil, errors.New("traffic needs a rate, a number of families and at least one class")
 	}
-	g := &Generator{opts: o, phase: "baseline"}
+	g := &Generator{opts: o, phase: "baseline", open: map[string]time.Time{}}
 	for f := range o.Families {
 		g.prefixes = append(g.prefixes, prefix(f))
 	}
@@ -187,6 +188,9 @@ func (g *Generator) send(parent context.Context, r request) {
 	defer cancel()
 	ctx = openai.WithRequestID(ctx, r.id)
 	started := time.Now()
+	g.mu.Lock()
+	g.open[r.id] = started
+	g.mu.Unlock()
 	res, err := g.opts.Router.Stream(ctx, g.completion(r), g.header(r))
 	out := Result{ID: r.id, Class: r.class.Name, Family: r.family, Started: started, FirstToken: res.FirstToken, Ended: time.Now()}
 	if err != nil {
@@ -196,6 +200,9 @@ func (g *Generator) send(parent context.Context, r request) {
 	}
 	out.OK, out.Problem = res.Good(), res.Problem()
 	out.Cut = !out.OK
+	if out.OK && out.FirstToken.IsZero() && (res.Usage == nil || res.Usage.CompletionTokens == 0) {
+		out.OK, out.Problem = false, "the stream ended well and held no token"
+	}
 	out.Worker, out.Region = res.Header.Get(HeaderWorker), res.Header.Get(HeaderRegion)
 	if res.Usage != nil {
 		out.PromptTokens = res.Usage.PromptTokens
@@ -234,7 +241,28 @@ func (g *Generator) header(r request) http.Header {
 func (g *Generator) record(r Result) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	delete(g.open, r.ID)
 	g.results = append(g.results, r)
+}
+
+// Hanging counts the open requests that are older than a window and than twice
+// the slowest good answer so far: a request that never ends must not count as
+// nothing until its time-out.
+func (g *Generator) Hanging() (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	limit := g.opts.Window
+	for _, r := range g.results {
+		if r.OK {
+			limit = max(limit, 2*r.Ended.Sub(r.Started))
+		}
+	}
+	for _, started := range g.open {
+		if time.Since(started) > limit {
+			n++
+		}
+	}
+	return n
 }
 
 // Results returns the requests that began at or after since and have ended, in

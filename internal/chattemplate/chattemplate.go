@@ -52,6 +52,9 @@ func (e *RaisedError) Error() string { return e.Message }
 // itself: an include or import of another one fails when it is rendered.
 func Parse(source string) (t *Template, err error) {
 	defer recovered("parsing", &err)
+	if err := bounded(source); err != nil {
+		return nil, err
+	}
 	loader, err := loaders.NewMemoryLoader(map[string]string{root: source})
 	if err != nil {
 		return nil, fmt.Errorf("chat template: %w", err)

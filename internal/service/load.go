@@ -142,6 +142,9 @@ func (s *Service) resolve() {
 			all = append(all, &list[i].Source)
 		}
 	}
+	for i := range s.Model.Repositories {
+		all = append(all, &s.Model.Repositories[i].Source)
+	}
 	for i := range s.Regions {
 		all = append(all, &s.Regions[i].Store, &s.Regions[i].State)
 	}

@@ -54,12 +54,23 @@ type Model struct {
 	Source   Location `yaml:"source" strict:"required"`
 	Adapters []Extra  `yaml:"adapters"`
 	Drafts   []Extra  `yaml:"drafts"`
+	// Repositories are further ones that the model or the engine's flags refer to:
+	// code that auto_map names, a tokenizer, a part of the model.
+	Repositories []Repository `yaml:"repositories"`
 }
 
 // Extra is an adapter or a draft model. Name is a path element of the release.
 type Extra struct {
 	Name   string   `yaml:"name" strict:"required"`
 	Source Location `yaml:"source" strict:"required"`
+}
+
+// Repository is a further repository of the release. Name is its hub id, such as
+// acme/impl: what refers to it uses that.
+type Repository struct {
+	Name     string   `yaml:"name" strict:"required"`
+	Source   Location `yaml:"source" strict:"required"`
+	Revision string   `yaml:"revision"` // the commit that Source is a copy of; "": not said
 }
 
 // Engine says what serves the model, and how. Configs are paths beneath Dir.

@@ -150,7 +150,7 @@ func TestFull(t *testing.T) {
 		t.Error("rehearsal is taken for a file")
 	}
 	w := s.Waivers[0]
-	if w.Line != 43 || w.Expires.Before(time.Date(2027, 3, 31, 23, 59, 59, 0, time.UTC)) || !w.Expires.Before(time.Date(2027, 4, 1, 0, 0, 0, 0, time.UTC)) {
+	if w.Line != 44 || w.Expires.Before(time.Date(2027, 3, 31, 23, 59, 59, 0, time.UTC)) || !w.Expires.Before(time.Date(2027, 4, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("waiver %+v: it holds to the end of its day", w)
 	}
 	if got := s.Region("eu-west-1").State.String(); got != "s3://prod-euw1-drkit" {
@@ -161,6 +161,16 @@ func TestFull(t *testing.T) {
 	}
 	if s.Model.Drafts[0].Source.Scheme != SchemeHF {
 		t.Errorf("draft %+v", s.Model.Drafts[0])
+	}
+	dir, err := filepath.Abs("testdata/valid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Repository{
+		{"acme/impl", Location{"./repos/acme/impl", SchemeFile, filepath.Join(dir, "repos", "acme", "impl")}, "1f2e3d4c5b6a79880123456789abcdef01234567"},
+		{"gpt2", Location{"hf://openai-community/gpt2@main", SchemeHF, "openai-community/gpt2@main"}, ""}}
+	if got := s.Model.Repositories; !reflect.DeepEqual(got, want) {
+		t.Errorf("repositories %+v, want %+v", got, want)
 	}
 }
 
@@ -183,12 +193,12 @@ func TestUnused(t *testing.T) {
 		}
 		lines[n.Path] = n.Line
 	}
-	for path, line := range map[string]int{"edge": 35, "run.ledger": 44, "regions[1].capacity": 31, "regions[1].canary.launcher": 32, "objectives.soak": 40} {
+	for path, line := range map[string]int{"edge": 36, "run.ledger": 45, "regions[1].capacity": 32, "regions[1].canary.launcher": 33, "regions[1].s3.profile": 25, "objectives.soak": 41} {
 		if lines[path] != line {
 			t.Errorf("%s: line %d, want %d", path, lines[path], line)
 		}
 	}
-	for _, used := range []string{"model.source", "regions[0].store", "objectives.rto", "regions[0].layout", "objectives.must_prove[0]"} {
+	for _, used := range []string{"model.source", "regions[0].store", "objectives.rto", "regions[0].layout", "regions[0].registry", "regions[0].endpoints", "regions[1].s3.assume_role", "regions[1].allowed_differences", "objectives.must_prove[0]"} {
 		if lines[used] != 0 {
 			t.Errorf("%s is used", used)
 		}

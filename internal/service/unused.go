@@ -19,13 +19,11 @@ type Note struct {
 // value; a mapping or list is named once, without what is inside it.
 var unused = []struct{ path, is, text string }{
 	{path: "metadata.tier", text: "kept for reports of several services"},
-	{path: "engine.kind", is: "sglang", text: "its flags and configuration are not read: the rules know vLLM"},
-	{path: "regions[].s3", text: "stores are directories"},
+	{path: "regions[].s3.profile", text: "stores are directories"},
+	{path: "regions[].s3.path_style", text: "stores are directories"},
+	{path: "regions[].s3.checksums", text: "stores are directories"},
 	{path: "regions[].layout", is: "in-place", text: "releases are kept in the drkit layout"},
 	{path: "regions[].model_prefix", text: "releases are kept in the drkit layout"},
-	{path: "regions[].registry", text: "images are not compared or copied"},
-	{path: "regions[].allowed_differences", text: "renderings of two regions are not compared"},
-	{path: "regions[].endpoints", text: "production is not compared with the release"},
 	{path: "regions[].capacity", text: "capacity is not checked: no run claims full-capacity"},
 	{path: "regions[].canary.launcher", is: "kubernetes", text: "canaries are processes"},
 	{path: "regions[].canary.context", text: "canaries are processes"},

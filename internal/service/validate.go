@@ -99,6 +99,32 @@ func (v validator) model() {
 		}
 		v.unique(at, ".name", names)
 	}
+	v.repositories()
+}
+
+var (
+	hubName  = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
+	revision = regexp.MustCompile(`^[A-Za-z0-9][\w./-]*$`)
+)
+
+// repositories checks the further repositories: their names become folders of
+// the release, and are what the model refers to.
+func (v validator) repositories() {
+	var names []string
+	for i, r := range v.s.Model.Repositories {
+		at := fmt.Sprintf("model.repositories[%d]", i)
+		names = append(names, r.Name)
+		if r.Name != "" && !hubName.MatchString(r.Name) {
+			v.Report(at+".name", fmt.Sprintf("%q is not the name of a repository", r.Name), "write org/name, as what refers to it names it")
+		}
+		if r.Revision != "" && !revision.MatchString(r.Revision) {
+			v.Report(at+".revision", fmt.Sprintf("%q is not a revision", r.Revision), "write the commit that the copy was made at")
+		}
+		if _, at2, ok := strings.Cut(r.Source.Path, "@"); ok && r.Source.Scheme == SchemeHF && r.Revision != "" && r.Revision != at2 {
+			v.Reportf(at+".revision", "is %s, and source is at %s", r.Revision, at2)
+		}
+	}
+	v.unique("model.repositories", ".name", names)
 }
 
 // patterns are relative to the file's folder and stay beneath it: the paths that

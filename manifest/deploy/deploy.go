@@ -15,6 +15,7 @@ import (
 	"path"
 	"strings"
 
+	"drkit/manifest/deploy/lockfile"
 	"drkit/manifest/digest"
 )
 
@@ -59,6 +60,14 @@ type Facts struct {
 	Format string // kubernetes, kustomization, compose, yaml, dockerfile, or the lockfile's: uv, poetry, npm, …
 	Images []Image
 	Engine []EngineCommand
+	Copied []Copy // what a Dockerfile takes out of its build context
+}
+
+// Copy is a place where a Dockerfile takes files out of its build context: COPY,
+// ADD, or a bind mount of RUN. Source is a path.Match pattern, or a folder.
+type Copy struct {
+	Source string
+	Line   int
 }
 
 // Image is a container image where a file names it.
@@ -120,7 +129,7 @@ const (
 // JSON from its content.
 func Read(file string, data []byte) (Facts, []Problem) {
 	base := path.Base(file)
-	if format := lockfileFormat(base); format != "" {
+	if format, ok := lockfile.Format(base); ok {
 		return Facts{Path: file, Role: Lockfile, Format: format}, nil
 	}
 	if isDockerfile(base) {
@@ -145,38 +154,4 @@ func isDockerfile(base string) bool {
 		}
 	}
 	return false
-}
-
-// lockfileFormat names the format of a lockfile by its base name, or is "".
-func lockfileFormat(base string) string {
-	if format, ok := lockfiles[base]; ok {
-		return format
-	}
-	switch {
-	case strings.HasPrefix(base, "requirements") && strings.HasSuffix(base, ".txt"):
-		return "requirements"
-	case strings.HasPrefix(base, "pylock.") && strings.HasSuffix(base, ".toml"):
-		return "pylock" // PEP 751 allows pylock.NAME.toml
-	case strings.HasSuffix(base, ".conda-lock.yml"):
-		return "conda-lock"
-	}
-	return ""
-}
-
-var lockfiles = map[string]string{
-	"uv.lock":             "uv",
-	"poetry.lock":         "poetry",
-	"pdm.lock":            "pdm",
-	"pylock.toml":         "pylock",
-	"Pipfile.lock":        "pipenv",
-	"conda-lock.yml":      "conda-lock",
-	"package-lock.json":   "npm",
-	"npm-shrinkwrap.json": "npm",
-	"pnpm-lock.yaml":      "pnpm",
-	"yarn.lock":           "yarn",
-	"bun.lock":            "bun",
-	"Cargo.lock":          "cargo",
-	"go.sum":              "gomod",
-	".terraform.lock.hcl": "terraform",
-	"Chart.lock":          "helm",
 }

@@ -174,7 +174,7 @@ func (d *dockerfile) instruction(in instruction, onBuild bool) {
 		}
 	case "FROM":
 		d.from(in)
-	case "COPY":
+	case "COPY", "ADD":
 		d.copy(in)
 	case "RUN":
 		d.run(in)
@@ -234,18 +234,33 @@ func (d *dockerfile) reference(raw string, line int) {
 	d.image(reference, line, func(i *Image) { i.FromArgs = used })
 }
 
+// copy reads COPY and ADD: an image that --from names, or else the files of the
+// build context. The last word is where they go.
 func (d *dockerfile) copy(in instruction) {
-	for _, word := range words(in.rest) {
-		if !strings.HasPrefix(word, "--") {
-			return
-		}
-		if from, ok := strings.CutPrefix(word, "--from="); ok {
+	args, context := words(in.rest), true
+	for len(args) > 0 && strings.HasPrefix(args[0], "--") {
+		if from, ok := strings.CutPrefix(args[0], "--from="); ok {
+			context = false
 			d.reference(from, in.line)
+		}
+		args = args[1:]
+	}
+	var list []string
+	if json.Unmarshal([]byte(strings.TrimSpace(in.rest)), &list) == nil {
+		args = list
+	}
+	if !context || len(args) < 2 {
+		return
+	}
+	for _, source := range args[:len(args)-1] {
+		if !strings.Contains(source, "://") && !heredoc.MatchString(source) {
+			d.facts.Copied = append(d.facts.Copied, Copy{Source: source, Line: in.lineOf(source)})
 		}
 	}
 }
 
-// run reads the --mount options of RUN; a mount may bind a path of an image.
+// run reads the --mount options of RUN; a mount may bind a path of an image or
+// of the build context.
 func (d *dockerfile) run(in instruction) {
 	for _, word := range words(in.rest) {
 		if !strings.HasPrefix(word, "--") {
@@ -255,11 +270,25 @@ func (d *dockerfile) run(in instruction) {
 		if !ok {
 			continue
 		}
-		for option := range strings.SplitSeq(mount, ",") {
-			if from, ok := strings.CutPrefix(strings.TrimSpace(option), "from="); ok {
-				d.reference(strings.Trim(from, `"'`), in.lineOf("from="+from))
-			}
+		d.mount(in, mount)
+	}
+}
+
+func (d *dockerfile) mount(in instruction, mount string) {
+	kind, source, context := "bind", "", true
+	for option := range strings.SplitSeq(mount, ",") {
+		switch name, value, _ := strings.Cut(strings.TrimSpace(option), "="); name {
+		case "type":
+			kind = value
+		case "source", "src":
+			source = strings.Trim(value, `"'`)
+		case "from":
+			context = false
+			d.reference(strings.Trim(value, `"'`), in.lineOf("from="+value))
 		}
+	}
+	if kind == "bind" && context && source != "" {
+		d.facts.Copied = append(d.facts.Copied, Copy{Source: source, Line: in.lineOf(source)})
 	}
 }
 

@@ -3,6 +3,7 @@
 package digest
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -74,4 +75,23 @@ type Set map[string]string
 func (s Set) Get(algorithm string) (Digest, bool) {
 	hex, ok := s[algorithm]
 	return Digest{algorithm, hex}, ok
+}
+
+// names holds the known algorithms as map keys share them.
+var names = map[string]string{SHA256: SHA256, SHA512: SHA512, CRC64NVME: CRC64NVME, CRC32: CRC32, CRC32C: CRC32C, MD5: MD5, GitSHA1: GitSHA1}
+
+// UnmarshalJSON reads a set. The names of algorithms are shared between sets:
+// manifests hold hundreds of thousands of them.
+func (s *Set) UnmarshalJSON(data []byte) error {
+	var m map[string]string
+	if err := json.Unmarshal(data, &m); err != nil {
+		return err
+	}
+	for a, hex := range m {
+		if name, known := names[a]; known {
+			m[name] = hex // the key's text is replaced, too
+		}
+	}
+	*s = m
+	return nil
 }

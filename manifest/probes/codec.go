@@ -36,14 +36,18 @@ func Decode(data []byte) (ProbeSet, error) {
 	return s, s.Validate()
 }
 
+// maxTolerance bounds the tolerance: other hardware moves log probabilities by a
+// tenth or three; more would take another answer for the same.
+const maxTolerance = 0.5
+
 // Validate says why the set cannot judge anything, or nil.
 func (s ProbeSet) Validate() error {
 	var problems []error
 	if s.Subject.Hex == "" {
 		problems = append(problems, errors.New("no subject: it is not known which model and engine they belong to"))
 	}
-	if !(s.Tolerance > 0) || s.Tolerance > 1 {
-		problems = append(problems, fmt.Errorf("tolerance %v is outside (0, 1]", s.Tolerance))
+	if !(s.Tolerance > 0) || s.Tolerance > maxTolerance {
+		problems = append(problems, fmt.Errorf("tolerance %v is outside (0, %g]", s.Tolerance, maxTolerance))
 	}
 	ids, completions := map[string]bool{}, 0
 	for _, p := range s.Probes {

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"drkit/internal/store"
@@ -90,5 +94,33 @@ func BenchmarkBig(b *testing.B) {
 			runtime.ReadMemStats(&mem)
 			b.ReportMetric(float64(mem.Sys)/(1<<20), "MiB-of-system")
 		})
+	}
+}
+
+// TestWriteBigTree writes the tree of BenchmarkBig into the folder that
+// DRKIT_BIG_TREE names, with DRKIT_BIG_SHARDS and DRKIT_BIG_FILES: scripts/bench-manifest
+// measures the whole program on it.
+func TestWriteBigTree(t *testing.T) {
+	root := os.Getenv("DRKIT_BIG_TREE")
+	if root == "" {
+		t.Skip("DRKIT_BIG_TREE names no folder")
+	}
+	shards, err := strconv.Atoi(os.Getenv("DRKIT_BIG_SHARDS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := strconv.Atoi(os.Getenv("DRKIT_BIG_FILES"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := big{shards, files}
+	for o, err := range b.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := filepath.Join(root, filepath.FromSlash(o.Key))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, b.content(o.Key), 0o644)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -100,10 +100,18 @@ func (v *view) place(e engineFacts, option string) (string, int) {
 		return manifest.EngineOptionsPath, 0
 	}
 	file, line := splitPlace(e.Source)
-	if e.Region != "" {
+	if e.Region != "" && v.hasOwn(e.Region, file) {
 		file = "@" + e.Region + "/" + file
 	}
 	return file, line
+}
+
+// hasOwn reports whether a deploy file is a region's own: an engine of a region
+// may also be started by a file of every region.
+func (v *view) hasOwn(region, file string) bool {
+	return slices.ContainsFunc(v.m.Contents.Files, func(f manifest.File) bool {
+		return f.Part == manifest.Deploy && f.Region == region && f.Path == file
+	})
 }
 
 // splitPlace divides "path:line".

@@ -31,7 +31,7 @@ func (r Rule) Doc() string { return "docs/rules.md#" + anchor(r.ID) }
 // All returns every rule, by family.
 func All() []Rule {
 	return slices.Concat(configRules, codeRules, referenceRules, ropeRules, sentenceRules, tokenizerRules, templateRules, processorRules, weightRules,
-		quantizationRules, adapterRules, draftRules, engineRules, servingRules, probeRules, deployRules, podRules, fileRules, sourceRules)
+		quantizationRules, adapterRules, draftRules, engineRules, servingRules, probeRules, deployRules, podRules, lockRules, regionRules, fileRules, sourceRules)
 }
 
 // Check applies every rule to a manifest. The findings come gravest first.

@@ -96,7 +96,7 @@ func otherName(v *view) (out []manifest.Finding) {
 			first = e.Region
 		}
 		byRegion[e.Region] = append(byRegion[e.Region], names...)
-		if all := byRegion[first]; e.Region != first && !sameNames(all, names) {
+		if all := byRegion[first]; e.Region != first && !sameNames(all, names) && !v.allows("served_model_name", first, e.Region) {
 			f.Message = fmt.Sprintf("%s serves the model as %s, %s as %s: clients that are moved over ask for a name that is not there", first, strings.Join(all, ", "), e.Region, strings.Join(names, ", "))
 			f.Seen = fmt.Sprintf("The model `%s` does not exist.", all[0])
 			out = append(out, f)
@@ -149,7 +149,7 @@ func otherAnswers(v *view) (out []manifest.Finding) {
 	var first []engineFacts
 	for _, e := range v.m.Annotations.Engine {
 		switch {
-		case e.Kind != "vllm" || e.Region == "":
+		case e.Kind != "vllm" || e.Region == "" || e.Exits != "": // what ends has no options
 		case len(first) == 0 || first[0].Region == e.Region:
 			first = append(first, e)
 		default:
@@ -165,12 +165,12 @@ func otherAnswers(v *view) (out []manifest.Finding) {
 
 func (v *view) differs(first []engineFacts, e engineFacts, option string) (f manifest.Finding, differs bool) {
 	theirs := shown(e.Options[option])
-	if slices.ContainsFunc(first, func(o engineFacts) bool { return shown(o.Options[option]) == theirs }) {
+	if v.allows(option, first[0].Region, e.Region) || slices.ContainsFunc(first, func(o engineFacts) bool { return shown(o.Options[option]) == theirs }) {
 		return f, false
 	}
 	f = manifest.Finding{Part: string(manifest.Engine), Field: option,
 		Message: fmt.Sprintf("%s is %s in %s and %s in %s: the regions answer differently", option, shown(first[0].Options[option]), first[0].Region, theirs, e.Region),
-		Hint:    "set the same in both; where the difference is meant, waive this rule for the file"}
+		Hint:    "set the same in both; where the difference is meant, list " + option + " under allowed_differences of the region in drkit.yaml"}
 	if f.Path, f.Line = v.place(e, option); e.Source != "" && e.Where[option] == "" {
 		f.Part = string(manifest.Deploy)
 	}

@@ -131,6 +131,8 @@ func next(results []verify.Result) string {
 		}
 	}
 	switch {
+	case count(verify.Extra) > 0 && count(verify.Missing, verify.Diverged) > 0 && release:
+		return "look at what is extra; drkit replicate --delete-extra removes it and copies what is missing or diverged"
 	case count(verify.Missing, verify.Diverged) > 0 && release:
 		return "drkit replicate copies what is missing or diverged, and verifies again"
 	case count(verify.Missing, verify.Diverged) > 0:

@@ -42,7 +42,7 @@ eu, release 0123456789ab of support: DOES NOT HOLD: 1 of 3 compared match (1 on 
   extra     "model/base/b\x1b[31m.bin"  the release does not list it
   error     deploy/x                    access denied
 
-next: drkit replicate copies what is missing or diverged, and verifies again
+next: look at what is extra; drkit replicate --delete-extra removes it and copies what is missing or diverged
 `},
 		"presence": {[]verify.Result{presence}, `two places: DOES NOT HOLD: 0 of 1 compared match, 1 present, 0 B read
 presence only: nothing was compared by checksum

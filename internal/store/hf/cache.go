@@ -28,6 +28,7 @@ type Cache struct {
 	defects      []*store.KeyError // found beside the files, sorted by key
 	partial      map[string]int64  // bytes of what an interrupted download left, by the blob's name
 	download     string            // folder of a download's own records, "" for a snapshot
+	refs         []string          // that lead to the commit, as the hub's library resolves them
 }
 
 var (
@@ -109,15 +110,20 @@ func (c *Cache) defect(key, kind, what string) {
 	c.defects = append(c.defects, &store.KeyError{Key: key, Err: &store.Defect{Kind: kind, What: what}})
 }
 
-// checkRefs notes refs of this commit that the hub's library cannot resolve.
+// checkRefs keeps the refs of this commit and notes those that the hub's library
+// cannot resolve.
 func (c *Cache) checkRefs(repo string) error {
 	refs, err := readRefs(repo)
 	if err != nil {
 		return fmt.Errorf("reading the refs of %s: %w", repo, err)
 	}
 	for _, r := range refs {
-		if err := r.check(); err != nil && strings.TrimSpace(r.commit) == c.commit {
+		switch err := r.check(); {
+		case strings.TrimSpace(r.commit) != c.commit:
+		case err != nil:
 			c.defect("refs/"+r.name, store.DefectRef, err.Error())
+		default:
+			c.refs = append(c.refs, r.name)
 		}
 	}
 	return nil
@@ -221,6 +227,13 @@ func (c *Cache) noted(key string) (digest.Digest, bool) {
 
 // Pin is the repository and commit that the snapshot is of.
 func (c *Cache) Pin(context.Context) (repo, commit string, err error) { return c.repo, c.commit, nil }
+
+// Refs are the names under refs/ that lead to the snapshot's commit, sorted. An
+// engine that is started with a hub id finds a commit by such a name only. A
+// download into a folder has none.
+func (c *Cache) Refs(context.Context) ([]string, error) {
+	return slices.Sorted(slices.Values(c.refs)), nil
+}
 
 // HoldsNoClaims: names and listings say what the bytes should be; what they are
 // can only come from reading them.

@@ -267,6 +267,35 @@ func TestCacheNeverReadsThroughALinkToElsewhere(t *testing.T) {
 	}
 }
 
+// Refs are those that lead to the snapshot, whichever way it was opened.
+func TestCacheRefNames(t *testing.T) {
+	repo := layOut(t)
+	refs := func(c *hf.Cache) string {
+		names, err := c.Refs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(names, " ")
+	}
+	if got := refs(local(t, repo)); got != "main" {
+		t.Errorf("as it was downloaded: %q", got)
+	}
+	for name, text := range map[string]string{"v1": commit, "other": strings.Repeat("0", 40), "untrimmed": commit + "\n"} {
+		if err := os.WriteFile(filepath.Join(repo, "refs", name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := refs(local(t, snapshot(repo))); got != "main v1" {
+		t.Errorf("with others beside it: %q", got)
+	}
+	if err := os.RemoveAll(filepath.Join(repo, "refs")); err != nil {
+		t.Fatal(err)
+	}
+	if got := refs(local(t, snapshot(repo))); got != "" {
+		t.Errorf("without refs: %q", got)
+	}
+}
+
 // The library reads a ref without trimming it.
 func TestCacheRefs(t *testing.T) {
 	for name, c := range map[string]struct {

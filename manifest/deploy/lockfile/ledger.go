@@ -147,15 +147,21 @@ func atLine(line int, format string, args ...any) error {
 	return &lineError{line, fmt.Errorf(format, args...)}
 }
 
+// includeError is an included file that is not at hand: the lock may be sound.
+type includeError struct{ what string }
+
+func (e *includeError) Error() string { return e.what }
+
 func (l *ledger) unreadable(err error) (Facts, []Problem) {
 	line := 0
 	var at *lineError
+	var include *includeError
 	if errors.As(err, &at) {
 		line = at.line
 	}
 	f := Facts{Format: l.facts.Format, Lockfile: l.facts.Lockfile, Present: true, Note: "what it locks is unknown"}
 	what := "the lock cannot be read: " + clip(err.Error(), 300)
-	return f, []Problem{{Path: l.lock.Path, Line: line, Kind: KindSyntax, What: plain(what)}}
+	return f, []Problem{{Path: l.lock.Path, Line: line, Kind: KindSyntax, What: plain(what), Beside: errors.As(err, &include)}}
 }
 
 // count is how many entries were added.

@@ -51,6 +51,9 @@ type Problem struct {
 	Line int    // 1-based; 0 when the place has no line
 	Kind string // one of the Kind constants
 	What string // one sentence
+	// Beside says that the lock itself may be sound: it includes a file that is not
+	// at hand.
+	Beside bool
 }
 
 // Kinds of problems. They are stable words; rules refer to them.

@@ -211,11 +211,11 @@ func (r *reqFile) apply(what, value, at string, constraint bool) error {
 func (r *reqFile) include(name, at string, constraint bool) error {
 	if strings.Contains(name, "://") {
 		r.l.url(name)
-		return fmt.Errorf("it includes a file of %s, which is not at hand", or(readHost(name).name, "another host"))
+		return &includeError{fmt.Sprintf("it includes a file of %s, which is not at hand", or(readHost(name).name, "another host"))}
 	}
 	f, ok := r.l.files[path.Join(path.Dir(at), name)]
 	if !ok {
-		return fmt.Errorf("it includes %s, which is not there", clip(name, 80))
+		return &includeError{fmt.Sprintf("it includes %s, which is not there", clip(name, 80))}
 	}
 	return r.read(f, constraint)
 }

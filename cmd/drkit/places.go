@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"drkit/internal/service"
+)
+
+// apart refuses regions whose stores are one place, or lie in one another, through
+// symbolic links or mounts: a copy that is the source itself proves nothing. What
+// is only a matter of spelling was refused when drkit.yaml was read.
+func apart(svc *service.Service) error {
+	for i, a := range svc.Regions {
+		for j, b := range svc.Regions {
+			if i != j && a.Store.Scheme == service.SchemeFile && b.Store.Scheme == service.SchemeFile && liesIn(b.Store.Path, a.Store.Path) {
+				return usage(fmt.Errorf("the store of region %s (%s) lies in that of region %s (%s), through a link or mount", b.Name, b.Store.Raw, a.Name, a.Store.Raw),
+					"give every region a place of its own")
+			}
+		}
+	}
+	return nil
+}
+
+// liesIn reports whether path, or a folder above it, is the folder root.
+func liesIn(path, root string) bool {
+	top, err := os.Stat(root)
+	if err != nil {
+		return false // a store that is not there yet is nobody else's
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return false
+	}
+	for {
+		if info, err := os.Stat(path); err == nil && os.SameFile(info, top) {
+			return true
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return false
+		}
+		path = up
+	}
+}
+
+// maxFile bounds files that are named on the command line, in bytes. A manifest
+// of 200,000 files has a tenth of that.
+const maxFile = 1 << 30
+
+// readFile reads a regular file. A pipe or device could block for ever or never
+// end, so it is refused.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, usage(fmt.Errorf("%s is no regular file", path), "write what it gives into a file first")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = usage(fmt.Errorf("%s has more than the %d bytes that are read", path, maxFile), "is this the right file?")
+	}
+	return data, err
+}
