@@ -59,7 +59,7 @@ and on Ctrl-C; after a kill -9, drkit drill abort does it from the journal.`,
 	c.Flags().StringVar(&o.Release, "release", "", "drill this release instead of the published one")
 	c.Flags().StringVar(&o.Target, "target", "", "region that takes over (needed when there are several)")
 	c.Flags().StringVar(&o.Playbook, "playbook", "", "built-in name or file (default: that of drkit.yaml)")
-	c.Flags().BoolVar(&o.Demo, "demo", false, "label the run a demonstration: the stand-in engine and the reference router are accepted, and it never counts as a success")
+	c.Flags().BoolVar(&o.Demo, "demo", false, "label the run a demonstration: the stand-in engine and the reference router are accepted; its verdict is the demonstration's, and proves nothing of production")
 	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH, json=PATH or junit=PATH (repeatable)")
 	return c
 }
