@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -15,6 +16,11 @@ import (
 	"drkit/drill"
 	"drkit/internal/errext"
 )
+
+// Ports are taken beneath those that systems give to outgoing connections (32768
+// and up on Linux, 49152 and up elsewhere): between the choice and the engine's
+// bind, minutes later, such a connection could take one of theirs.
+const lowest, highest = 18000, 32000
 
 // given are the ports that this process has handed out: two launches at once
 // must not get the same one before either engine has bound it.
@@ -32,8 +38,15 @@ func FreePort() (int, error) {
 	if given.ports == nil {
 		given.ports = map[int]bool{}
 	}
-	for range 100 {
-		port, err := probePort(0)
+	for try := range 200 {
+		want := lowest + rand.IntN(highest-lowest)
+		if try >= 100 { // an unusual machine: whatever the system offers
+			want = 0
+		}
+		port, err := probePort(want)
+		if err != nil && try < 199 {
+			continue
+		}
 		if err != nil {
 			return 0, fmt.Errorf("taking a free port: %w", err)
 		}
