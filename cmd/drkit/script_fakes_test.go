@@ -1,13 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
+	"maps"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/signal"
@@ -105,9 +107,48 @@ func fakeRouter() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.FlushInterval = -1
-	serveHTTP(*port, &staleRouter{Handler: proxy, liar: fault == "liar", listed: []string{*worker}})
+	serveHTTP(*port, &staleRouter{Handler: forwarder{to}, liar: fault == "liar", listed: []string{*worker}})
+}
+
+// forwarder sends each request to one place on a connection of its own, and its
+// answer back as it comes. A request that cannot be sent is tried once more.
+type forwarder struct{ to *url.URL }
+
+var forwarding = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+func (f forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	var answer *http.Response
+	for range 2 {
+		out, _ := http.NewRequest(r.Method, f.to.JoinPath(r.URL.Path).String(), bytes.NewReader(body)) // parts that were parsed before
+		out.Header = r.Header.Clone()
+		if answer, err = forwarding.Do(out); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer answer.Body.Close()
+	maps.Copy(w.Header(), answer.Header)
+	w.WriteHeader(answer.StatusCode)
+	if _, err := io.Copy(flushing{w}, answer.Body); err != nil {
+		fmt.Fprintln(os.Stderr, "forwarding:", err)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+type flushing struct{ http.ResponseWriter }
+
+func (f flushing) Write(p []byte) (int, error) {
+	n, err := f.ResponseWriter.Write(p)
+	_ = http.NewResponseController(f.ResponseWriter).Flush()
+	return n, err
 }
 
 type staleRouter struct {
