@@ -87,7 +87,7 @@ func writeService(dir string) error {
 	}
 	return replaceIn(filepath.Join(dir, "drkit.yaml"),
 		"ttft_p99: 5s", "ttft_p99: 30s",
-		"windows: 3, window: 1s, min_requests: 5", "windows: 1, window: 1s, min_requests: 15")
+		"windows: 3, window: 1s, min_requests: 5", "windows: 1, window: 1s, min_requests: 8")
 }
 
 var listening = regexp.MustCompile(`on (http://127\.0\.0\.1:\d+)`)
