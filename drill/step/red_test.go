@@ -17,6 +17,7 @@ import (
 	"drkit/internal/store"
 	"drkit/internal/store/dir"
 	"drkit/manifest"
+	"drkit/playbooks"
 )
 
 // red is a drill that must not recover. Without gates no gate is red.
@@ -374,4 +375,13 @@ func TestBrokenRelease(t *testing.T) {
 			l.wantGone(run)
 		})
 	}
+}
+
+// TestSteadyElsewhere: windows that hold count only while the target answers. Here
+// the playbook has moved the traffic back before it waits for them.
+func TestSteadyElsewhere(t *testing.T) {
+	red{"failback before steady", func(l *lab) {
+		at := slices.IndexFunc(l.playbook.Steps, func(s playbooks.Step) bool { return s.ID == "steady" })
+		l.playbook.Steps[at], l.playbook.Steps[at+1] = l.playbook.Steps[at+1], l.playbook.Steps[at]
+	}, drill.NotRecovered, 4, []string{"steady-attribution"}, []string{"gate steady-attribution", "it answered"}}.run(t)
 }

@@ -23,6 +23,7 @@ type engine struct {
 	cutEvery, failEvery int64
 	asked               atomic.Int64
 	tokenIDs            atomic.Int64
+	empty               bool // streams end well and hold no token
 	residency           atomic.Value
 }
 
@@ -47,6 +48,10 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set(traffic.HeaderRegion, "eu-west-1")
+	if e.empty {
+		fmt.Fprint(w, `data: {"choices":[{"text":"","finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+		return
+	}
 	fmt.Fprint(w, `data: {"choices":[{"text":"hi","finish_reason":null}]}`+"\n\n")
 	if e.cutEvery > 0 && n%e.cutEvery == 0 {
 		return
@@ -123,6 +128,48 @@ func TestARouterThatHangsFailsEveryRequest(t *testing.T) {
 		all := traffic.Summarize(g.Results(time.Time{}))
 		if all.Sent != 15 || all.OK != 0 || all.TTFTP99 != 0 {
 			t.Errorf("got %+v, want 15 sent and none OK", all)
+		}
+	})
+}
+
+// TestAStreamWithoutATokenIsNoAnswer: it ends as the protocol says and holds nothing.
+func TestAStreamWithoutATokenIsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, g := send(t, &engine{empty: true}, traffic.Text, 2*time.Second+100*time.Millisecond)
+		if all := traffic.Summarize(g.Results(time.Time{})); all.Sent != 10 || all.OK != 0 {
+			t.Errorf("got %+v, want 10 sent and none OK", all)
+		}
+	})
+}
+
+// TestHangingRequestsAreCounted while they are open, not first at their time-out.
+func TestHangingRequestsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var net pipenet.Network
+		defer net.Close()
+		if _, err := net.Serve("router:80", &engine{delay: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		g, err := traffic.New(t.Context(), traffic.Options{
+			Router: &openai.Client{BaseURL: "http://router", HTTP: net.Client()}, Model: "tiny",
+			Classes: []traffic.Class{{Name: "us", Share: 1, Shape: traffic.Text}},
+			Rate:    1, Families: 1, MaxTokens: 1, Window: 2 * time.Second, Timeout: time.Minute, RunID: "run",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); g.Run(ctx) }()
+		time.Sleep(5*time.Second + 100*time.Millisecond)
+		// Sent at 1 to 5 s; older than the window of 2 s at 5.1 s: those of 1, 2 and 3 s.
+		if got := g.Hanging(); got != 3 {
+			t.Errorf("%d hanging, want 3", got)
+		}
+		cancel()
+		<-done
+		if got := g.Hanging(); got != 0 {
+			t.Errorf("%d hanging after their time-out, want 0", got)
 		}
 	})
 }
