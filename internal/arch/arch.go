@@ -14,7 +14,11 @@ var everywhere = []string{"internal/errext", "internal/redact", "internal/progre
 var table = map[string][]string{
 	"internal/store":        {"manifest/digest"},
 	"internal/store/...":    {"internal/store", "internal/store/storetest", "manifest/digest"},
+	"internal/store/s3":     {"internal/store", "internal/store/s3/s3test", "internal/store/storetest", "manifest/digest"},
 	"internal/store/hf":     {"internal/store", "internal/store/dir", "internal/store/hf/hftest", "manifest/digest"},
+	"internal/faultproxy":   {},
+	"internal/parity":       {"verify", "manifest", "manifest/digest", "internal/store", "internal/store/s3", "internal/store/s3/s3test", "internal/faultproxy"},
+	"scripts/faultproxy":    {"internal/faultproxy"},
 	"internal/strictyaml":   {},
 	"internal/safetensors":  {},
 	"internal/tokenizer":    {},
@@ -42,7 +46,10 @@ var table = map[string][]string{
 	"manifest/export":       {"manifest", "manifest/model", "manifest/digest", "manifest/oms"},
 	"verify":                {"manifest", "manifest/digest", "manifest/release", "internal/store"},
 	"verify/report":         {"manifest", "verify", "internal/store", "internal/report"},
+	"verify/batch":          {"verify", "internal/store", "manifest/digest"},
+	"verify/metrics":        {"verify", "internal/store"},
 	"replicate":             {"verify", "manifest", "manifest/digest", "manifest/region", "manifest/release", "internal/store"},
+	"replicate/advise":      {"verify/batch"},
 	"playbooks":             {"internal/strictyaml"},
 	"drill":                 {"playbooks", "manifest/digest"},
 	"drill/bootlog":         {"drill"},
@@ -54,6 +61,7 @@ var table = map[string][]string{
 	"drill/tui":             {"drill", "internal/openai"},
 	"drill/ledger":          {"drill", "internal/store", "manifest/digest"},
 	"drill/report":          {"drill", "internal/store", "internal/report"},
+	"drill/evidence":        {"drill", "drill/ledger", "drill/report", "internal/store"},
 	"drill/routing":         {"manifest/region"},
 	"drill/routing/...":     {"drill/routing", "manifest/region", "internal/openai"},
 	"cmd/drkit":             {"..."},
@@ -64,7 +72,7 @@ var readers = []string{"manifest/digest", "internal/store", "internal/strictyaml
 
 // testOnly lists what tests may import beyond the table: fakes and fixtures that
 // no shipped code reaches.
-var testOnly = []string{"internal/store", "internal/store/dir", "internal/store/mem", "internal/store/storetest", "internal/pipenet", "internal/standin", "manifest/internal/boottruth", "playbooks"}
+var testOnly = []string{"internal/store", "internal/store/dir", "internal/store/mem", "internal/store/storetest", "internal/store/s3/s3test", "internal/faultproxy", "internal/pipenet", "internal/standin", "manifest/internal/boottruth", "playbooks"}
 
 // allowed reports whether a package may import another of the project; both are
 // paths below the module.

@@ -124,6 +124,7 @@ func (r *Region) setDefaults() {
 	if r.State.IsZero() && (r.Store.Scheme == SchemeFile || r.Store.Scheme == SchemeS3) {
 		r.State = r.Store.Join(".drkit")
 	}
+	r.reach()
 }
 
 // fill sets a value that was not written.

@@ -27,12 +27,16 @@ type Location struct {
 	// Path is absolute for SchemeFile, "bucket/prefix" for SchemeS3,
 	// "org/name@revision" for SchemeHF; without a slash at its end.
 	Path string
+	// S3 is how the bucket is reached, for SchemeS3: what the URL's query says, and
+	// for a region's store and state what its s3: says.
+	S3 S3
 }
 
 // IsZero reports whether nothing was written.
 func (l Location) IsZero() bool { return l.Raw == "" }
 
-// String is the location in full: the absolute path, or the URL.
+// String is the location in full: the absolute path, or the URL. How a bucket is
+// reached is not part of it; see URL.
 func (l Location) String() string {
 	if l.Scheme == "" || l.Scheme == SchemeFile {
 		return l.Path
@@ -42,7 +46,11 @@ func (l Location) String() string {
 
 // Join is the place of that name inside l.
 func (l Location) Join(name string) Location {
-	l.Raw = strings.TrimRight(l.Raw, "/") + "/" + name
+	raw, query, _ := strings.Cut(l.Raw, "?")
+	l.Raw = strings.TrimRight(raw, "/") + "/" + name
+	if l.Scheme == SchemeS3 && query != "" {
+		l.Raw += "?" + query
+	}
 	if l.Scheme == SchemeFile {
 		l.Path = filepath.Join(l.Path, filepath.FromSlash(name))
 	} else {
@@ -53,7 +61,7 @@ func (l Location) Join(name string) Location {
 
 // holds reports whether other is l or lies inside it.
 func (l Location) holds(other Location) bool {
-	if l.IsZero() || l.Scheme != other.Scheme {
+	if l.IsZero() || l.Scheme != other.Scheme || endpointOf(l) != endpointOf(other) {
 		return false
 	}
 	a, b := filepath.ToSlash(l.Path), filepath.ToSlash(other.Path)
@@ -89,23 +97,24 @@ func (l *Location) UnmarshalText(text []byte) error {
 	case m == nil && halfURL.MatchString(raw):
 		return errext.WithHint(errors.New("is half a URL"), "a URL has :// after its scheme")
 	case m == nil:
-		*l = Location{raw, SchemeFile, filepath.FromSlash(raw)}
+		*l = Location{Raw: raw, Scheme: SchemeFile, Path: filepath.FromSlash(raw)}
 		return nil
 	}
 	rest := strings.TrimRight(raw[len(m[0]):], "/")
+	if m[1] == SchemeS3 {
+		return l.fromS3(raw, raw[len(m[0]):])
+	}
 	if strings.ContainsAny(rest, "?#") {
-		return errext.WithHint(errors.New("is a URL with a query or fragment"), "options of a bucket stand beneath s3:, credentials in the environment")
+		return errext.WithHint(errors.New("is a URL with a query or fragment"), "only s3:// takes options behind a ?")
 	}
 	switch m[1] {
 	case SchemeFile:
 		return l.fromFileURL(raw)
-	case SchemeS3:
-		return l.fromS3(raw, rest)
 	case SchemeHF:
 		if !hubModel.MatchString(rest) {
 			return errext.WithHint(errors.New("is not a model of the hub"), "write hf://org/name@revision")
 		}
-		*l = Location{raw, SchemeHF, rest}
+		*l = Location{Raw: raw, Scheme: SchemeHF, Path: rest}
 		return nil
 	}
 	return errext.WithHint(fmt.Errorf("%s:// is not supported", m[1]), kindsHint)
@@ -116,11 +125,13 @@ func (l *Location) fromFileURL(raw string) error {
 	if err != nil || (u.Host != "" && u.Host != "localhost") || u.Path == "" {
 		return errext.WithHint(errors.New("is not a file URL"), "write file:///absolute/path, or the path alone")
 	}
-	*l = Location{raw, SchemeFile, filepath.FromSlash(u.Path)}
+	*l = Location{Raw: raw, Scheme: SchemeFile, Path: filepath.FromSlash(u.Path)}
 	return nil
 }
 
 func (l *Location) fromS3(raw, rest string) error {
+	rest, query, _ := strings.Cut(rest, "?")
+	rest = strings.TrimRight(rest, "/")
 	bucket, prefix, _ := strings.Cut(rest, "/")
 	if strings.Contains(bucket, "@") {
 		return errext.WithHint(errors.New("holds credentials"), "credentials come from the environment or a profile")
@@ -131,8 +142,12 @@ func (l *Location) fromS3(raw, rest string) error {
 	if prefix != "" && path.Clean("/"+prefix) != "/"+prefix {
 		return errext.WithHint(errors.New("has a prefix with empty, . or .. elements"), "write the prefix as the bucket's listing shows it")
 	}
-	*l = Location{raw, SchemeS3, rest}
-	return nil
+	options, err := s3Options(query)
+	if strings.Contains(rest, "#") {
+		err = errors.New("is a URL with a fragment")
+	}
+	*l = Location{Raw: raw, Scheme: SchemeS3, Path: rest, S3: options}
+	return err
 }
 
 // Date is a day, written 2026-12-31; its Time is the last moment of that day in

@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"drkit/internal/strictyaml"
 	"drkit/manifest/region"
@@ -57,8 +58,12 @@ func (v validator) place(at string, r Region) {
 	case r.ModelPrefix == "" && r.Layout == "in-place" && !v.Faulty(at+".model_prefix"):
 		v.Report(at+".model_prefix", "is missing: layout in-place needs it", "where the model's files lie in the store")
 	}
-	if v.Has(at+".s3") && r.Store.Scheme != SchemeS3 && !v.Faulty(at+".store") {
+	switch {
+	case !v.Has(at+".s3") || v.Faulty(at+".store"):
+	case r.Store.Scheme != SchemeS3:
 		v.Report(at+".s3", "the store is not a bucket", "remove it, or write store: s3://bucket/prefix")
+	case strings.Contains(r.Store.Raw, "?"):
+		v.Report(at+".s3", "the store's URL has options too", "write them in one place: beneath s3:")
 	}
 }
 

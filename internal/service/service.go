@@ -109,14 +109,16 @@ type Region struct {
 	Routers            []Router         `yaml:"routers"`
 }
 
-// S3 is how a region's bucket is reached. Credentials come from the usual chain.
+// S3 is how a bucket is reached. Credentials come from the usual chain.
 type S3 struct {
-	Endpoint   string `yaml:"endpoint"`
-	Profile    string `yaml:"profile"`
-	AssumeRole string `yaml:"assume_role"`
-	PathStyle  bool   `yaml:"path_style"`
-	Checksums  string `yaml:"checksums" strict:"enum=auto|when-required"`
-	KMSKey     string `yaml:"kms_key"`
+	Endpoint      string `yaml:"endpoint"`
+	Region        string `yaml:"region"` // "": found by asking
+	Profile       string `yaml:"profile"`
+	AssumeRole    string `yaml:"assume_role"`
+	PathStyle     bool   `yaml:"path_style"`
+	Checksums     string `yaml:"checksums" strict:"enum=auto|when-required"`
+	KMSKey        string `yaml:"kms_key"`
+	RequesterPays bool   `yaml:"requester_pays"`
 }
 
 // Capacity is what is reserved in a region for the day it takes over.
@@ -217,7 +219,7 @@ type Waiver struct {
 // Run says where runs are kept.
 type Run struct {
 	Dir    Location `yaml:"dir"`
-	Ledger Location `yaml:"ledger"` // zero: beneath Dir
+	Ledger Location `yaml:"ledger"` // zero: the folder ledger beneath Dir
 }
 
 // Source is the region that the release comes from. Load saw that there is one.

@@ -167,8 +167,8 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Repository{
-		{"acme/impl", Location{"./repos/acme/impl", SchemeFile, filepath.Join(dir, "repos", "acme", "impl")}, "1f2e3d4c5b6a79880123456789abcdef01234567"},
-		{"gpt2", Location{"hf://openai-community/gpt2@main", SchemeHF, "openai-community/gpt2@main"}, ""}}
+		{"acme/impl", Location{Raw: "./repos/acme/impl", Scheme: SchemeFile, Path: filepath.Join(dir, "repos", "acme", "impl")}, "1f2e3d4c5b6a79880123456789abcdef01234567"},
+		{"gpt2", Location{Raw: "hf://openai-community/gpt2@main", Scheme: SchemeHF, Path: "openai-community/gpt2@main"}, ""}}
 	if got := s.Model.Repositories; !reflect.DeepEqual(got, want) {
 		t.Errorf("repositories %+v, want %+v", got, want)
 	}
@@ -193,7 +193,7 @@ func TestUnused(t *testing.T) {
 		}
 		lines[n.Path] = n.Line
 	}
-	for path, line := range map[string]int{"edge": 36, "run.ledger": 45, "regions[1].capacity": 32, "regions[1].canary.launcher": 33, "regions[1].s3.profile": 25, "objectives.soak": 41} {
+	for path, line := range map[string]int{"edge": 36, "regions[1].capacity": 32, "regions[1].canary.launcher": 33, "objectives.soak": 41} {
 		if lines[path] != line {
 			t.Errorf("%s: line %d, want %d", path, lines[path], line)
 		}

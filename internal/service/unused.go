@@ -19,9 +19,6 @@ type Note struct {
 // value; a mapping or list is named once, without what is inside it.
 var unused = []struct{ path, is, text string }{
 	{path: "metadata.tier", text: "kept for reports of several services"},
-	{path: "regions[].s3.profile", text: "stores are directories"},
-	{path: "regions[].s3.path_style", text: "stores are directories"},
-	{path: "regions[].s3.checksums", text: "stores are directories"},
 	{path: "regions[].layout", is: "in-place", text: "releases are kept in the drkit layout"},
 	{path: "regions[].model_prefix", text: "releases are kept in the drkit layout"},
 	{path: "regions[].capacity", text: "capacity is not checked: no run claims full-capacity"},
@@ -36,7 +33,6 @@ var unused = []struct{ path, is, text string }{
 	{path: "objectives.cache_warm", text: "the return of the cache's hit rate is not judged"},
 	{path: "objectives.must_prove[]", is: "edge", text: "no run of this version proves it: every drill will be incomplete"},
 	{path: "objectives.must_prove[]", is: "full-capacity", text: "no run of this version proves it: every drill will be incomplete"},
-	{path: "run.ledger", text: "runs are kept in run.dir only"},
 }
 
 var index = regexp.MustCompile(`\[\d+\]`)

@@ -56,10 +56,10 @@ func (e *MismatchError) Is(target error) bool { return target == ErrMismatch }
 const copyBuffer = 1 << 20
 
 // CopyBody copies a body to w, hashes it on the way and compares size and every
-// given digest. It returns the digests it took: SHA-256 always, and those that
-// b.Sums names. The error is a *MismatchError when the bytes are others. A Sink
+// given digest. It returns the digests it took: SHA-256 always, those that b.Sums
+// names, and those of also. The error is a *MismatchError when the bytes are others. A Sink
 // writes with it to where nobody looks, and shows the object afterwards.
-func CopyBody(ctx context.Context, w io.Writer, key string, b Body) (digest.Set, error) {
+func CopyBody(ctx context.Context, w io.Writer, key string, b Body, also ...string) (digest.Set, error) {
 	if err := b.Sums.Check(); err != nil {
 		return nil, fmt.Errorf("expected digests of %s: %w", key, err)
 	}
@@ -68,7 +68,7 @@ func CopyBody(ctx context.Context, w io.Writer, key string, b Body) (digest.Set,
 		return nil, fmt.Errorf("reading the content of %s: %w", key, err)
 	}
 	defer r.Close()
-	h := digest.NewHasher(b.Size, append(b.Sums.Algorithms(), digest.SHA256)...)
+	h := digest.NewHasher(b.Size, slices.Concat(b.Sums.Algorithms(), also, []string{digest.SHA256})...)
 	if err := copyAtMost(ctx, io.MultiWriter(h, w), r, key, b.Size); err != nil {
 		return nil, err
 	}

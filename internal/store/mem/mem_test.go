@@ -10,4 +10,11 @@ import (
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(*testing.T) store.ReadWriter { return mem.New() })
+	t.Run("claims and copies", func(t *testing.T) {
+		storetest.Run(t, func(*testing.T) store.ReadWriter {
+			s := mem.New()
+			s.Claims, s.ListsSums = []string{"sha256", "crc64nvme", "crc32c", "md5"}, true
+			return mem.Copying{Store: s}
+		}, storetest.Large(1<<20))
+	})
 }

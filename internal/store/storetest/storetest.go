@@ -17,8 +17,24 @@ import (
 	"drkit/manifest/digest"
 )
 
-// Run checks a store that can be read and written. empty makes one a call.
-func Run(t *testing.T, empty func(t *testing.T) store.ReadWriter) {
+// Option changes what Run does.
+type Option func(*suite)
+
+// Large sets the size in bytes of what the checks call large; 300,003 without
+// it. A store that cuts objects into parts should be given more than two parts.
+func Large(size int64) Option { return func(s *suite) { s.large = size } }
+
+// suite is what the checks of one run share.
+type suite struct{ large int64 }
+
+// Run checks a store that can be read and written. empty makes one a call. What
+// only some stores can do (versions, checksums of their own, store.Copier) is
+// checked where it is there.
+func Run(t *testing.T, empty func(t *testing.T) store.ReadWriter, options ...Option) {
+	u := &suite{large: 300_003}
+	for _, set := range options {
+		set(u)
+	}
 	for name, check := range map[string]func(*testing.T, store.ReadWriter){
 		"put and read":         putAndRead,
 		"odd keys":             oddKeys,
@@ -37,6 +53,17 @@ func Run(t *testing.T, empty func(t *testing.T) store.ReadWriter) {
 		"readers see no parts": readersSeeNoParts,
 		"remove":               remove,
 		"cancelled":            cancelled,
+		"odd keys one by one":  oddKeysOneByOne,
+		"odd prefixes":         oddPrefixes,
+		"pinned version":       pinnedVersion,
+		"sums are true":        u.sumsAreTrue,
+		"empty object":         emptyObject,
+		"large object":         u.largeObject,
+		"large refused":        u.largeRefused,
+		"large conditions":     u.largeConditions,
+		"copy":                 u.copies,
+		"copy of odd keys":     copyOddKeys,
+		"copy refused":         copyRefused,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, empty(t)) })
 	}
@@ -108,12 +135,16 @@ func putAndRead(t *testing.T, s store.ReadWriter) {
 	}
 }
 
+// odd are keys that stores and their transports are known to mangle.
+var odd = []string{
+	"a b", "a+b", "a%2Bb", "a%20b", "c#d?e", "plain", "é-nfc-\u00e9", "é-nfd-e\u0301", "\u00e9", "e\u0301",
+	"日本/語.bin", "quote'\"", "..hidden", "a..b", ".dot", "🙂", "tab\tin", "back\\slash", "~", "-dash", strings.Repeat("n", 200),
+	"e&f=g;h", "100%", "%", "a,b@c:d!$", "*[x]{y}", "<&>", "two  spaces", "end.", "family 👩\u200d👧", "versionId=1", "x/a+b/c d",
+}
+
 func oddKeys(t *testing.T, s store.ReadWriter) {
 	want := map[string]string{}
-	for _, key := range []string{
-		"a b", "a+b", "a%2Bb", "a%20b", "c#d?e", "plain", "é-nfc-\u00e9", "é-nfd-e\u0301", "\u00e9", "e\u0301",
-		"日本/語.bin", "quote'\"", "..hidden", "a..b", ".dot", "🙂", "tab\tin", "back\\slash", "~", "-dash", strings.Repeat("n", 200),
-	} {
+	for _, key := range odd {
 		want[key] = "content of " + key
 		put(t, s, key, want[key])
 	}
@@ -361,6 +392,9 @@ func readersSeeNoParts(t *testing.T, s store.ReadWriter) {
 		}
 		got, err := io.ReadAll(r)
 		r.Close()
+		if errors.Is(err, store.ErrPrecondition) {
+			continue // the connection broke, and the store would not join two objects
+		}
 		if err != nil || !(bytes.Equal(got, []byte(a)) || bytes.Equal(got, []byte(b))) {
 			t.Errorf("a reader saw %d bytes that nobody put whole, %v", len(got), err)
 			break
