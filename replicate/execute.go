@@ -25,6 +25,9 @@ type ExecuteInput struct {
 	Verify   verify.Options // how each copy is verified before it is published
 	Workers  int            // files copied at once; 0: one a core
 	Progress progress.Progress
+	// Proven holds, by region, what an earlier verification read: it is not read
+	// again, unless it changed since. Nil: nothing.
+	Proven map[string]*verify.State
 }
 
 // Result says what was done, region by region in the plan's order. A region
@@ -156,7 +159,7 @@ func (e *execution) copy(ctx context.Context, f manifest.File, missing bool) err
 		return err
 	}
 	key := release.Key(e.prefix, f)
-	_, err = e.region.Store.Put(ctx, key, counting(body, e.task), store.Cond{Absent: missing})
+	err = e.put(ctx, key, body, store.Cond{Absent: missing})
 	if missing && errors.Is(err, store.ErrPrecondition) {
 		right, err := e.right(ctx, key, f)
 		if err != nil {
@@ -166,8 +169,7 @@ func (e *execution) copy(ctx context.Context, f manifest.File, missing bool) err
 			e.count(0, 0, 1)
 			return nil
 		}
-		_, err = e.region.Store.Put(ctx, key, counting(body, e.task), store.Cond{})
-		if err != nil {
+		if err := e.put(ctx, key, body, store.Cond{}); err != nil {
 			return e.explain(f, err)
 		}
 	} else if err != nil {
@@ -175,6 +177,22 @@ func (e *execution) copy(ctx context.Context, f manifest.File, missing bool) err
 	}
 	e.count(1, f.Size, 0)
 	return nil
+}
+
+// put has the target copy the file itself where it can, and else reads and writes
+// it. Either way the copy is verified with all others before it is published.
+func (e *execution) put(ctx context.Context, key string, body store.Body, c store.Cond) error {
+	if target, ok := e.region.Store.(store.Copier); ok && e.source != nil {
+		_, err := target.CopyFrom(ctx, e.source, store.Object{Key: key}, key, body, c)
+		if err == nil {
+			e.task.Add(0, body.Size)
+		}
+		if !errors.Is(err, store.ErrNoCopy) {
+			return err
+		}
+	}
+	_, err := e.region.Store.Put(ctx, key, counting(body, e.task), c)
+	return err
 }
 
 // right reports whether what is at key now is the file.
@@ -226,6 +244,7 @@ func (e *execution) verify(ctx context.Context) error {
 	if opts.Progress == nil {
 		opts.Progress = e.in.Progress
 	}
+	opts.State = e.in.Proven[e.region.Name]
 	r, err := verify.Release(ctx, e.in.Manifest, copyIn(e.in.Manifest, e.region), opts)
 	if err != nil {
 		return err

@@ -3,7 +3,11 @@ package verify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"drkit/internal/errext"
 	"drkit/internal/store"
@@ -20,45 +24,64 @@ func Pair(ctx context.Context, a, b Copy, opts Options) (Result, error) {
 	if store.SamePlace(a.Store, b.Store) && a.Prefix == b.Prefix {
 		return Result{}, errext.WithStatus(errors.New("the two places are one and the same: comparing it with itself proves nothing"), errext.Usage)
 	}
-	want, err := list(ctx, a)
+	began := time.Now()
+	want, got, err := listBoth(ctx, a, b)
 	if err != nil {
 		return Result{}, err
 	}
 	if want.absent {
 		return Result{}, want.errs[0]
 	}
-	got, err := list(ctx, b)
-	if err != nil {
-		return Result{}, err
-	}
-	r := &run{p: got, opts: o}
-	if err := r.all(ctx, "verify", pairs(want, got, o), hiddenIn(ctx, want)); err != nil {
+	r := newRun(got, o)
+	r.began = began
+	if err := r.all(ctx, "verify", pairs(want, got), hiddenIn(ctx, want)); err != nil {
 		return Result{}, err
 	}
 	r.errs = append(r.errs, want.errs...)
 	if err := r.settle(ctx, want, got); err != nil {
 		return Result{}, err
 	}
-	return r.result(Result{Region: b.Region}, want, got), nil
+	return r.result(Result{Region: b.Region, Source: a.Region}, want, got), nil
+}
+
+// listBoth lists two places at once.
+func listBoth(ctx context.Context, a, b Copy) (want, got *place, err error) {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		want, err = list(ctx, a)
+		return err
+	})
+	g.Go(func() (err error) {
+		got, err = list(ctx, b)
+		return err
+	})
+	err = g.Wait() // before want and got are looked at
+	return want, got, err
 }
 
 // hiddenIn tells which keys p may hold although its listing does not show them:
 // they are not called extra on the other side.
 func hiddenIn(ctx context.Context, p *place) func(below string) bool {
+	nothing := p.partial && len(p.objects) == 0 // then any key may be hidden, and asking for each is of no use
 	return func(below string) bool {
+		if nothing {
+			return true
+		}
 		_, err := p.find(ctx, below)
 		return !errors.Is(err, store.ErrNotFound)
 	}
 }
 
 // pairs makes a subject of each object in want.
-func pairs(want, got *place, o Options) []subject {
+func pairs(want, got *place) []subject {
 	var all []subject
 	for below, object := range want.objects {
 		if strings.HasSuffix(below, "/") && object.Size == 0 {
 			continue // marks a folder in a bucket
 		}
-		all = append(all, subject{name: below, below: below, size: object.Size, judge: func(ctx context.Context, g Gap, o2 store.Object) (Gap, error) {
+		id := identityOf(want.Store, object)
+		mark := fmt.Sprintf("%s %s %d", id.Version, id.ETag, id.ModTime.UnixNano())
+		all = append(all, subject{name: below, below: below, size: object.Size, mark: mark, want: id, judge: func(ctx context.Context, g Gap, o2 store.Object, o Options) (Gap, error) {
 			return judge(ctx, g, placed(want, object), placed(got, o2), o)
 		}})
 	}

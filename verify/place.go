@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,18 +12,18 @@ import (
 	"drkit/internal/errext"
 	"drkit/internal/progress"
 	"drkit/internal/store"
-	"drkit/manifest/digest"
 )
 
 // place is one listed copy.
 type place struct {
 	Copy
-	objects map[string]store.Object // by key without the prefix
-	errs    []ObjectError
-	partial bool // an error may hide keys
-	absent  bool // the place itself does not exist
-	read    atomic.Int64
-	task    *progress.Task
+	objects    map[string]store.Object // by key without the prefix
+	errs       []ObjectError
+	partial    bool // an error may hide keys
+	absent     bool // the place itself does not exist
+	read       atomic.Int64
+	recognised atomic.Int64
+	task       *progress.Task
 }
 
 // list reads all keys of a copy. Only cancelling ends it early.
@@ -36,8 +36,7 @@ func list(ctx context.Context, c Copy) (*place, error) {
 			return nil, context.Cause(ctx)
 		case err != nil:
 			p.listError(err)
-		case c.Prefix == "" && strings.HasPrefix(below, ".drkit/"):
-			// drkit's own records, which differ between regions by nature
+		case p.record(below):
 		default:
 			p.objects[below] = o
 		}
@@ -111,73 +110,66 @@ var errChanged = errors.New("it changed while it was verified")
 
 // changed compares two sights of one object.
 func changed(before, after store.Object) error {
-	if before.Size == after.Size && before.ModTime.Equal(after.ModTime) && (before.Version == after.Version || before.Version == "" || after.Version == "") {
+	said := func(a, b string) bool { return a == b || a == "" || b == "" }
+	if before.Size == after.Size && before.ModTime.Equal(after.ModTime) && said(before.Version, after.Version) && said(before.ETag, after.ETag) {
 		return nil
 	}
 	return errext.WithHint(fmt.Errorf("%s: %w: something else writes there", before.Key, errChanged),
 		"wait until the other copy or upload has ended, and verify again")
 }
 
-// hash reads an object and takes its digests.
-func (p *place) hash(ctx context.Context, o store.Object, algorithms []string) ([]store.Sum, error) {
-	r, err := p.Store.Open(ctx, o, 0, -1)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	set, n, err := digest.Read(&counted{ctx, r, p}, o.Size, digest.Options{Algorithms: algorithms})
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", o.Key, err)
-	}
-	if n != o.Size {
-		after := o
-		after.Size = n
-		return nil, changed(o, after)
-	}
-	return sumsOf(set, store.Content), nil
-}
-
-// counted tells progress of the bytes that pass, and stops when ctx does.
-type counted struct {
-	ctx context.Context
-	r   io.Reader
-	p   *place
-}
-
-func (c *counted) Read(b []byte) (int, error) {
-	if c.ctx.Err() != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	n, err := c.r.Read(b)
-	c.p.read.Add(int64(n))
-	c.p.task.Add(0, int64(n))
-	return n, err
-}
-
 // settle lists the copy once more and reports every object that is not what it
 // was at the beginning: what was compared is then not what is there now.
 func (p *place) settle(ctx context.Context) ([]ObjectError, error) {
-	now, err := list(ctx, p.Copy)
-	if err != nil {
-		return nil, err
-	}
+	again := &place{Copy: p.Copy}
+	still := map[string]struct{}{}
 	var errs []ObjectError
-	report := func(below string, err error) {
-		if err != nil {
-			errs = append(errs, ObjectError{Subject: below, Key: p.Prefix + below, Err: err})
+	for o, err := range p.Store.List(ctx, p.Prefix) {
+		below := strings.TrimPrefix(o.Key, p.Prefix)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil:
+			again.listError(err)
+		case !p.record(below):
+			still[below] = struct{}{}
+			errs = append(errs, p.moved(below, o)...)
 		}
 	}
-	for below, o := range p.objects {
-		after, ok := now.objects[below]
-		if !ok {
-			after = store.Object{Size: -1}
+	if again.unlisted() { // what was not shown may be there
+		if !p.unlisted() {
+			errs = append(errs, again.errs...)
 		}
-		report(below, changed(o, after))
+		return errs, nil
 	}
-	for below, o := range now.objects {
-		if _, ok := p.objects[below]; !ok {
-			report(below, changed(store.Object{Key: o.Key, Size: -1}, o))
+	for below := range p.objects {
+		if _, ok := still[below]; !ok {
+			errs = append(errs, p.moved(below, store.Object{Size: -1})...)
 		}
 	}
 	return errs, nil
+}
+
+// moved says that an object is not what it was when it was listed.
+func (p *place) moved(below string, now store.Object) []ObjectError {
+	key := p.Prefix + below
+	before, ok := p.objects[below]
+	if !ok {
+		before = store.Object{Key: key, Size: -1}
+	}
+	if err := changed(before, now); err != nil {
+		return []ObjectError{{Subject: below, Key: key, Err: err}}
+	}
+	return nil
+}
+
+// unlisted reports whether a part of the place could not be listed at all.
+func (p *place) unlisted() bool {
+	return slices.ContainsFunc(p.errs, func(e ObjectError) bool { return e.Key == "" })
+}
+
+// record reports whether a key holds drkit's own records, which differ between
+// regions by nature.
+func (p *place) record(below string) bool {
+	return p.Prefix == "" && strings.HasPrefix(below, ".drkit/")
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"drkit/internal/errext"
 	"drkit/internal/store"
@@ -25,18 +28,20 @@ func Release(ctx context.Context, m *manifest.Manifest, c Copy, opts Options) (R
 	if err != nil {
 		return Result{}, err
 	}
-	p, err := list(ctx, c)
+	began := time.Now()
+	p, err := listRelease(ctx, c)
 	if err != nil {
 		return Result{}, err
 	}
-	subjects, err := filesOf(m, p, o)
+	subjects, err := filesOf(m, p)
 	if err != nil {
 		return Result{}, err
 	}
 	if !c.Bare {
-		subjects = append(subjects, manifestOf(m, p, o))
+		subjects = append(subjects, manifestOf(m, p))
 	}
-	r := &run{p: p, opts: o}
+	r := newRun(p, o)
+	r.began = began
 	if err := r.all(ctx, "verify "+c.Region, subjects, release.IsRecord); err != nil {
 		return Result{}, err
 	}
@@ -46,8 +51,34 @@ func Release(ctx context.Context, m *manifest.Manifest, c Copy, opts Options) (R
 	return r.result(Result{Service: m.Service, Release: m.Release, Region: c.Region}, p), nil
 }
 
+// listRelease lists a release's copy. Where the whole may not be listed, each part
+// is tried alone, so that one that is denied does not hide the others.
+func listRelease(ctx context.Context, c Copy) (*place, error) {
+	p, err := list(ctx, c)
+	denied := func(e ObjectError) bool { return e.Key == "" }
+	if err != nil || p.absent || p.unreachable() || len(p.objects) > 0 || !slices.ContainsFunc(p.errs, denied) {
+		return p, err
+	}
+	for _, part := range []manifest.Part{manifest.Deploy, manifest.Engine, manifest.Model} {
+		below := c
+		below.Prefix += string(part) + "/"
+		q, err := list(ctx, below)
+		if err != nil {
+			return nil, err
+		}
+		for name, o := range q.objects {
+			p.objects[string(part)+"/"+name] = o
+		}
+		for _, e := range q.errs {
+			e.Subject = strings.TrimPrefix(e.Key, c.Prefix)
+			p.errs = append(p.errs, e)
+		}
+	}
+	return p, nil
+}
+
 // filesOf makes the subjects of a manifest's files.
-func filesOf(m *manifest.Manifest, p *place, o Options) ([]subject, error) {
+func filesOf(m *manifest.Manifest, p *place) ([]subject, error) {
 	seen := map[string]bool{}
 	var all []subject
 	for _, f := range m.Contents.Files {
@@ -57,9 +88,9 @@ func filesOf(m *manifest.Manifest, p *place, o Options) ([]subject, error) {
 		}
 		seen[name] = true
 		want := store.Object{Key: name, Size: f.Size}
-		sums := sumsOf(f.Sums, store.Content)
-		all = append(all, subject{name: name, below: name, size: f.Size, judge: func(ctx context.Context, g Gap, got store.Object) (Gap, error) {
-			return judge(ctx, g, &side{object: want, sums: sums}, placed(p, got), o)
+		sha256, _ := f.Sums.Get(digest.SHA256)
+		all = append(all, subject{name: name, below: name, size: f.Size, mark: sha256.Hex, judge: func(ctx context.Context, g Gap, got store.Object, o Options) (Gap, error) {
+			return judge(ctx, g, &side{object: want, sums: sumsOf(f.Sums, store.Content)}, placed(p, got), o)
 		}})
 	}
 	if len(all) == 0 {
@@ -69,20 +100,9 @@ func filesOf(m *manifest.Manifest, p *place, o Options) ([]subject, error) {
 }
 
 // manifestOf makes the subject of the copy's own manifest. It is read whole at
-// every level but presence, and matches when it proves to be of this release.
-func manifestOf(m *manifest.Manifest, p *place, o Options) subject {
-	return subject{name: release.ManifestName, below: release.ManifestName, judge: func(ctx context.Context, g Gap, got store.Object) (Gap, error) {
-		g.WantSize, g.GotSize = got.Size, got.Size // annotations may differ, so any size may be right
-		if o.Level == Presence {
-			g.Verdict, g.Why = Present, "it was not read: verify at level checksum or content"
-			return g, nil
-		}
-		g.Verdict, g.Evidence = Match, store.Content
-		err := release.CheckManifest(ctx, p.Store, p.Prefix, m.Service, m.Release)
-		if errors.Is(err, release.ErrInvalid) {
-			g.Verdict, g.Why = Diverged, err.Error()
-			return g, nil
-		}
-		return g, err
+// every level but presence; see judgeManifest.
+func manifestOf(m *manifest.Manifest, p *place) subject {
+	return subject{name: release.ManifestName, below: release.ManifestName, mark: m.Release, whole: true, judge: func(ctx context.Context, g Gap, got store.Object, o Options) (Gap, error) {
+		return judgeManifest(ctx, p, g, got, m, o)
 	}}
 }

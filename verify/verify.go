@@ -12,11 +12,15 @@
 package verify
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"drkit/internal/errext"
 	"drkit/internal/progress"
@@ -60,8 +64,39 @@ type Copy struct {
 type Options struct {
 	Level    Level
 	Require  store.Evidence // the least evidence of a match; 0 is store.Claimed
-	Workers  int            // objects read at once; 0: one a core
+	Workers  int            // objects hashed at once; 0: one a core, and more while answers are awaited
 	Progress progress.Progress
+
+	// Shard leaves all but one part of the work to others; see Merge.
+	Shard Shard
+	// Sample reads some objects, chosen by chance, and judges the others at level
+	// checksum, which is then the Result's level.
+	Sample Sample
+	// State remembers proofs and gives those of an interrupted verification.
+	State *State
+
+	// Known holds checksums from elsewhere by full key of the copy (of the second
+	// place in Pair). Each counts only for the state of the object that it names.
+	Known map[string]Known
+	// Resolve names the ways that may be taken where the checksums do not suffice:
+	// ByRead, ByCopy (through Resolver), ByBatch (its results are Known).
+	Resolve  []string
+	Resolver Resolver
+	// Accept lists what the user takes although it proves nothing. It never
+	// becomes a match; Result counts it apart.
+	Accept []Acceptance
+	// Original opens the right bytes of a subject where they are at hand, so that
+	// they can be hashed in the parts in which a copy was uploaded. Nil: not at hand.
+	Original func(ctx context.Context, subject string) (io.ReadCloser, error)
+	// Blocks holds checksums of a subject's successive blocks, to name the range
+	// of bytes that differs.
+	Blocks map[string][]store.Piece
+	// Published says that the manifest was read from the source's store: a copy's
+	// manifest.json must then be the same to the byte, annotations too.
+	Published bool
+
+	flights int           // objects judged at once: most of the time is spent waiting for answers
+	slots   chan struct{} // one of them is held while a large object is read
 }
 
 func (o Options) complete() (Options, error) {
@@ -78,9 +113,24 @@ func (o Options) complete() (Options, error) {
 		return o, errext.WithHint(errext.WithStatus(fmt.Errorf("evidence %q cannot be required", o.Require), errext.Usage),
 			"a match rests on a checksum at least: require claimed, recomputed or content")
 	}
+	if err := o.checkResolve(); err != nil {
+		return o, err
+	}
+	if err := o.Shard.check(); err != nil {
+		return o, err
+	}
+	if !o.Sample.IsZero() {
+		if o.Level == Presence {
+			return o, errext.WithHint(errext.WithStatus(errors.New("a sample is no use at level presence"), errext.Usage), "the objects outside a sample are judged at level checksum")
+		}
+		o.Level = Checksum
+	}
+	o.flights = o.Workers
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
+		o.flights = o.Workers * waiting
 	}
+	o.slots = make(chan struct{}, o.Workers)
 	return o, nil
 }
 
@@ -94,15 +144,52 @@ type ObjectError struct {
 func (e ObjectError) Error() string { return e.Err.Error() }
 func (e ObjectError) Unwrap() error { return e.Err }
 
+// errorJSON is an ObjectError in a report.
+type errorJSON struct {
+	Subject string `json:"subject,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Error   string `json:"error"`
+	Hint    string `json:"hint,omitempty"`
+	Status  int    `json:"status,omitempty"`  // the exit status, unless it is 1
+	Changed bool   `json:"changed,omitempty"` // the object changed while it was verified
+}
+
 // MarshalJSON writes the error as text, with its hint.
 func (e ObjectError) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Subject string `json:"subject,omitempty"`
-		Key     string `json:"key,omitempty"`
-		Error   string `json:"error"`
-		Hint    string `json:"hint,omitempty"`
-	}{e.Subject, e.Key, e.Err.Error(), errext.Hint(e.Err)})
+	j := errorJSON{Subject: e.Subject, Key: e.Key, Error: e.Err.Error(), Hint: errext.Hint(e.Err), Changed: errors.Is(e.Err, errChanged)}
+	if s := errext.StatusOf(e.Err); s != errext.Failed {
+		j.Status = int(s)
+	}
+	return json.Marshal(j)
 }
+
+// UnmarshalJSON reads what MarshalJSON wrote, for Merge.
+func (e *ObjectError) UnmarshalJSON(data []byte) error {
+	var j errorJSON
+	if err := strictJSON(data, &j); err != nil {
+		return err
+	}
+	if j.Error == "" {
+		return errors.New("an error without a text")
+	}
+	*e = ObjectError{Subject: j.Subject, Key: j.Key, Err: errors.New(j.Error)}
+	if j.Changed {
+		e.Err = changedError(j.Error)
+	}
+	if j.Hint != "" {
+		e.Err = errext.WithHint(e.Err, j.Hint)
+	}
+	if j.Status != 0 {
+		e.Err = errext.WithStatus(e.Err, errext.Status(j.Status))
+	}
+	return nil
+}
+
+// changedError is an errChanged that was read back.
+type changedError string
+
+func (e changedError) Error() string        { return string(e) }
+func (e changedError) Is(target error) bool { return target == errChanged }
 
 // Result is what one comparison found.
 type Result struct {
@@ -111,8 +198,29 @@ type Result struct {
 	Require                  store.Evidence
 	Gaps                     []Gap // one a subject, sorted by subject: the matches too
 	Errors                   []ObjectError
-	Compared                 int   // subjects that should be there and got a verdict
-	BytesRead                int64 // by drkit, on all sides
+	Compared                 int      // subjects that should be there and got a verdict
+	BytesRead                int64    // by drkit, on all sides
+	Notes                    []string // what a reader should know, and what is no fault of the copy
+
+	Source   string   // the other place, when two are compared
+	Shard    Shard    // the part that was looked at; zero: everything
+	Sample   *Sampled // what was read by chance; nil: no sample was asked for
+	Resumed  Resumed
+	Age      *Age     // how far the copy is behind its source; nil: not asked
+	Subjects int      // units of work in this shard
+	Total    int      // units of work in all shards
+	Unasked  int      // of Subjects, those not asked for because the place gave nothing
+	Failed   []string // of Subjects, those without a verdict because of an error
+	Expected string
+	Listing  string // digests over what should be there and what was seen to be there
+	Began    time.Time
+	Ended    time.Time
+}
+
+// Resumed counts what was taken over from an interrupted verification.
+type Resumed struct {
+	Objects int       `json:"objects"`
+	Since   time.Time `json:"since,omitzero"` // when the first of them was compared
 }
 
 // Count returns how many subjects got a verdict.
@@ -148,7 +256,8 @@ func (r Result) Holds() bool { return r.Status() == errext.Holds }
 // Reasons lists every status that applies, as in errext.Combine.
 func (r Result) Reasons() []errext.Status {
 	var all []errext.Status
-	if r.Compared == 0 && len(r.Errors) == 0 || slices.ContainsFunc(r.Gaps, func(g Gap) bool { return g.Verdict != Match || g.Evidence < r.Require }) {
+	nothing := r.Compared == 0 && len(r.Errors) == 0 && (r.Shard.IsZero() || r.Subjects > 0) // more shards than objects leave some empty
+	if nothing || slices.ContainsFunc(r.Gaps, func(g Gap) bool { return g.fails(r.Require) }) {
 		all = append(all, errext.Gate)
 	}
 	for _, e := range r.Errors {

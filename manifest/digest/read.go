@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/minio/crc64nvme"
 )
@@ -112,11 +113,26 @@ func Read(r io.Reader, size int64, o Options) (Set, int64, error) {
 		w = io.MultiWriter(h, o.Tee)
 	}
 	// CopyBuffer would hand over to WriterTo and choose its own pieces.
-	_, err := io.CopyBuffer(w, struct{ io.Reader }{r}, make([]byte, min(bufferSize, max(size, 512)+1)))
+	buf, done := buffer(size)
+	defer done()
+	_, err := io.CopyBuffer(w, struct{ io.Reader }{r}, buf)
 	if err != nil {
 		return nil, h.n, err
 	}
 	return h.Sums(), h.n, nil
+}
+
+// smallBuffers are used again: with thousands of small files they would be most
+// of the garbage.
+var smallBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// buffer is one to read so many bytes with, and what gives it back.
+func buffer(size int64) (buf []byte, done func()) {
+	if size >= 64<<10 {
+		return make([]byte, min(bufferSize, size+1)), func() {}
+	}
+	b := smallBuffers.Get().(*[64 << 10]byte)
+	return b[:], func() { smallBuffers.Put(b) }
 }
 
 // Algorithms lists what the set holds, sorted.

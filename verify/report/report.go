@@ -1,10 +1,11 @@
-// Package report writes what verification found, as text for a person and as
-// JSON for programs. It judges nothing: every word comes from a verify.Result.
+// Package report writes what verification found, as text for a person, as JSON for
+// programs, and as rows for the other forms; and reads the JSON back, for Merge and
+// for replicate. It judges nothing: every word comes from a verify.Result.
 package report
 
 import (
+	"bufio"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -21,33 +22,53 @@ var verdicts = []verify.Verdict{verify.Missing, verify.Diverged, verify.Extra, v
 
 var evidence = []store.Evidence{store.Content, store.Recomputed, store.Claimed}
 
-// Text writes each result: a line that says what was compared and on what
-// evidence, then whatever does not hold, then what to do next.
+// maxLines is how many gaps and errors of one result the text lists. The other
+// forms have all of them.
+const maxLines = 1000
+
+// Text writes each result: a line that says whether it holds, what was compared on
+// what evidence and how to raise it, then whatever does not hold, then what to do
+// next.
 func Text(w io.Writer, results ...verify.Result) error {
-	var b strings.Builder
+	b := bufio.NewWriter(w)
 	if len(results) == 0 {
-		fmt.Fprintln(&b, "nothing was compared")
+		fmt.Fprintln(b, "nothing was compared")
 	}
 	for _, r := range results {
-		summary(&b, r)
-		table(&b, r)
+		fmt.Fprintf(b, "%s: %s: %s\n", title(r), strings.Replace(Verdict(r), "does not hold", "DOES NOT HOLD", 1), tally(r))
+		for _, line := range Facts(r) {
+			fmt.Fprintf(b, "  %s\n", printable(line))
+		}
+		table(b, r)
 	}
 	if next := next(results); next != "" {
-		fmt.Fprintf(&b, "\nnext: %s\n", next)
+		fmt.Fprintf(b, "\nnext: %s\n", next)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.Flush()
 }
 
-func summary(b *strings.Builder, r verify.Result) {
-	verdict := "holds"
-	if !r.Holds() {
-		verdict = "DOES NOT HOLD"
+// Verdict is whether a result holds, in a few words.
+func Verdict(r verify.Result) string {
+	verdict := "does not hold"
+	if r.Holds() {
+		verdict = "holds"
+		if n := accepted(r); n > 0 {
+			verdict += fmt.Sprintf(" with %d accepted unproven", n)
+		}
 	}
-	fmt.Fprintf(b, "%s: %s: %s\n", title(r), verdict, tally(r))
-	if r.Level == verify.Presence {
-		fmt.Fprintln(b, "presence only: nothing was compared by checksum")
+	if !r.Shard.IsZero() {
+		verdict = fmt.Sprintf("shard %s %s", r.Shard, verdict)
 	}
+	return verdict
+}
+
+func accepted(r verify.Result) (n int) {
+	for _, g := range r.Gaps {
+		if g.Accepted {
+			n++
+		}
+	}
+	return n
 }
 
 func title(r verify.Result) string {
@@ -56,6 +77,8 @@ func title(r verify.Result) string {
 		return fmt.Sprintf("%s, release %.12s of %s", r.Region, r.Release, r.Service)
 	case r.Release != "":
 		return fmt.Sprintf("release %.12s of %s", r.Release, r.Service)
+	case r.Source != "":
+		return fmt.Sprintf("%s against %s", r.Region, r.Source)
 	case r.Region != "":
 		return r.Region
 	}
@@ -85,23 +108,34 @@ func tally(r verify.Result) string {
 	if r.Compared == 0 {
 		parts = append(parts, "nothing was compared")
 	}
-	return strings.Join(append(parts, bytes(r.BytesRead)+" read"), ", ")
+	return strings.Join(append(parts, byteCount(r.BytesRead)+" read"), ", ")
 }
 
 // table lists the gaps that are no match, gravest first, and the errors.
-func table(b *strings.Builder, r verify.Result) {
+func table(w io.Writer, r verify.Result) {
 	open := r.Open()
 	slices.SortStableFunc(open, func(a, c verify.Gap) int {
 		return cmp.Compare(slices.Index(verdicts, a.Verdict), slices.Index(verdicts, c.Verdict))
 	})
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	for _, g := range open {
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", g.Verdict, printable(g.Subject), printable(g.Why))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, g := range open[:min(len(open), maxLines)] {
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", g.Verdict, printable(g.Subject), on(g), printable(g.Why))
 	}
-	for _, e := range r.Errors {
-		fmt.Fprintf(t, "  error\t%s\t%s\n", printable(cmp.Or(e.Subject, "(the place)")), printable(e.Error()))
+	for _, e := range r.Errors[:min(len(r.Errors), maxLines)] {
+		fmt.Fprintf(t, "  error\t%s\t-\t%s\n", printable(cmp.Or(e.Subject, "(the place)")), printable(e.Error()))
 	}
 	t.Flush()
+	if n := max(0, len(open)-maxLines) + max(0, len(r.Errors)-maxLines); n > 0 {
+		fmt.Fprintf(w, "  … and %d more: --output json lists all\n", n)
+	}
+}
+
+// on names the evidence of a gap, "-" where nothing was there to compare.
+func on(g verify.Gap) string {
+	if g.Evidence == store.None {
+		return "-"
+	}
+	return g.Evidence.String()
 }
 
 // printable keeps a name with control characters from writing to the terminal.
@@ -116,8 +150,10 @@ func printable(s string) string {
 func next(results []verify.Result) string {
 	count := func(vs ...verify.Verdict) (n int) {
 		for _, r := range results {
-			for _, v := range vs {
-				n += r.Count(v)
+			for _, g := range r.Gaps {
+				if !g.IsImage() && slices.Contains(vs, g.Verdict) {
+					n++
+				}
 			}
 		}
 		return n
@@ -142,11 +178,26 @@ func next(results []verify.Result) string {
 	case count(verify.NotComparable, verify.Present) > 0:
 		return "drkit verify --level content reads the bytes"
 	}
+	return nextImage(results)
+}
+
+// nextImage is what mends the first image that does not hold.
+func nextImage(results []verify.Result) string {
+	for _, r := range results {
+		for _, g := range r.Open() {
+			switch {
+			case g.IsImage() && g.Hint != "":
+				return g.Hint
+			case g.IsImage() && g.Verdict == verify.Present:
+				return "drkit verify --level content reads the images' layers"
+			}
+		}
+	}
 	return ""
 }
 
-// bytes writes a size for people, in powers of ten.
-func bytes(n int64) string {
+// byteCount writes a size for people, in powers of ten.
+func byteCount(n int64) string {
 	for _, u := range []struct {
 		size int64
 		name string
@@ -156,71 +207,4 @@ func bytes(n int64) string {
 		}
 	}
 	return fmt.Sprintf("%d B", n)
-}
-
-// Document is the JSON report.
-type Document struct {
-	Schema  string   `json:"schema"`
-	Status  int      `json:"status"`  // the exit status
-	Reasons []string `json:"reasons"` // every status that applies
-	Copies  []Copy   `json:"copies"`
-}
-
-// Copy is one result in the JSON report.
-type Copy struct {
-	Service   string                 `json:"service,omitempty"`
-	Release   string                 `json:"release,omitempty"`
-	Region    string                 `json:"region,omitempty"`
-	Level     verify.Level           `json:"level"`
-	Require   store.Evidence         `json:"require"`
-	Holds     bool                   `json:"holds"`
-	Status    int                    `json:"status"`
-	Compared  int                    `json:"compared"`
-	BytesRead int64                  `json:"bytes_read"`
-	Verdicts  map[verify.Verdict]int `json:"verdicts"` // all of them, 0 too
-	Evidence  map[string]int         `json:"evidence"` // of the matches
-	Gaps      []verify.Gap           `json:"gaps"`
-	Errors    []verify.ObjectError   `json:"errors"`
-}
-
-// NewDocument arranges results for JSON.
-func NewDocument(results ...verify.Result) Document {
-	d := Document{Schema: verify.Schema, Reasons: []string{}, Copies: []Copy{}}
-	var all []errext.Status
-	if len(results) == 0 { // no comparison is no success
-		all, d.Reasons = append(all, errext.Gate), append(d.Reasons, errext.Gate.String())
-	}
-	for _, r := range results {
-		d.Copies = append(d.Copies, newCopy(r))
-		for _, s := range r.Reasons() {
-			if !slices.Contains(d.Reasons, s.String()) {
-				d.Reasons = append(d.Reasons, s.String())
-			}
-			all = append(all, s)
-		}
-	}
-	d.Status = int(errext.Combine(all...))
-	return d
-}
-
-func newCopy(r verify.Result) Copy {
-	c := Copy{Service: r.Service, Release: r.Release, Region: r.Region, Level: r.Level, Require: r.Require,
-		Holds: r.Holds(), Status: int(r.Status()), Compared: r.Compared, BytesRead: r.BytesRead,
-		Verdicts: map[verify.Verdict]int{}, Evidence: map[string]int{},
-		Gaps: append([]verify.Gap{}, r.Gaps...), Errors: append([]verify.ObjectError{}, r.Errors...)}
-	for _, v := range verdicts {
-		c.Verdicts[v] = r.Count(v)
-	}
-	for _, e := range evidence {
-		c.Evidence[e.String()] = r.CountEvidence(e)
-	}
-	return c
-}
-
-// JSON writes the report for programs.
-func JSON(w io.Writer, results ...verify.Result) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(NewDocument(results...))
 }

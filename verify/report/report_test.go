@@ -36,21 +36,27 @@ func TestText(t *testing.T) {
 		want    string
 	}{
 		"green and red": {[]verify.Result{green, red}, `us, release 0123456789ab of support: holds: 2 of 2 compared match (1 on content, 1 on claimed), 0 B read
+  compared: every file of the release's manifest with the copy, at level checksum; a match needs evidence claimed
+  evidence: content for 1 (drkit read the bytes); claimed for 1 (checksums stored at upload: damage since then does not show)
+  to raise it: --level content reads the bytes of 1 more (0 B); --sample reads some of them
 eu, release 0123456789ab of support: DOES NOT HOLD: 1 of 3 compared match (1 on content), 1 missing, 1 diverged, 1 extra, 1 with errors, 314.2 kB read
-  missing   model/base/tokenizer.json   it is not there
-  diverged  model/base/a.safetensors    sha256 is bb, want aa
-  extra     "model/base/b\x1b[31m.bin"  the release does not list it
-  error     deploy/x                    access denied
+  compared: every file of the release's manifest with the copy, at level checksum; a match needs evidence claimed
+  evidence: content for 1 (drkit read the bytes)
+  missing   model/base/tokenizer.json   -        it is not there
+  diverged  model/base/a.safetensors    content  sha256 is bb, want aa
+  extra     "model/base/b\x1b[31m.bin"  -        the release does not list it
+  error     deploy/x                    -        access denied
 
 next: look at what is extra; drkit replicate --delete-extra removes it and copies what is missing or diverged
 `},
 		"presence": {[]verify.Result{presence}, `two places: DOES NOT HOLD: 0 of 1 compared match, 1 present, 0 B read
-presence only: nothing was compared by checksum
-  present  x  only its size was compared
+  compared: every object of the one place with the other, at level presence: names and sizes only, nothing was compared by checksum
+  to raise it: --level checksum compares checksums, --level content reads 0 B
+  present  x  size  only its size was compared
 
 next: drkit verify --level content reads the bytes
 `},
-		"empty": {[]verify.Result{{Level: verify.Checksum}}, "two places: DOES NOT HOLD: 0 of 0 compared match, nothing was compared, 0 B read\n"},
+		"empty": {[]verify.Result{{Level: verify.Checksum, Require: store.Claimed}}, "two places: DOES NOT HOLD: 0 of 0 compared match, nothing was compared, 0 B read\n  compared: every object of the one place with the other, at level checksum; a match needs evidence claimed\n"},
 		"none":  {nil, "nothing was compared\n"},
 	} {
 		var b strings.Builder

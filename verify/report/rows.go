@@ -2,9 +2,12 @@ package report
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 
 	"drkit/internal/errext"
 	"drkit/internal/report"
+	"drkit/internal/store"
 	"drkit/verify"
 )
 
@@ -44,8 +47,12 @@ func Rows(r verify.Result) []report.Row {
 	}
 	var rows []report.Row
 	for _, g := range r.Open() {
+		if g.Accepted {
+			rows = append(rows, acceptedRow(g, suite, prefix))
+			continue
+		}
 		rows = append(rows, report.Row{ID: ruleID(string(g.Verdict)), Group: string(g.Verdict), Suite: suite, Level: report.Error,
-			Title: "Parity: " + string(g.Verdict), Subject: prefix + g.Subject, Message: cmp.Or(g.Why, string(g.Verdict))})
+			Title: "Parity: " + string(g.Verdict), Subject: prefix + g.Subject, Message: message(g), Hint: hint(g)})
 	}
 	for _, e := range r.Errors {
 		rows = append(rows, report.Row{ID: ruleID(troubleGroup), Group: troubleGroup, Suite: suite, Level: report.Error, Trouble: true,
@@ -53,10 +60,41 @@ func Rows(r verify.Result) []report.Row {
 	}
 	switch {
 	case r.Holds():
-		rows = append(rows, report.Row{ID: "parity", Suite: suite, Level: report.Pass, Title: "the copy holds", Subject: suite, Message: tally(r)})
+		rows = append(rows, report.Row{ID: "parity", Suite: suite, Level: report.Pass, Title: Verdict(r), Subject: suite, Message: tally(r)})
 	case len(rows) == 0:
 		rows = append(rows, report.Row{ID: ruleID(troubleGroup), Group: troubleGroup, Suite: suite, Level: report.Error,
 			Title: "Parity: " + troubleGroup, Subject: suite, Message: tally(r)})
 	}
 	return rows
+}
+
+// message says what is wrong and what that rests on.
+func message(g verify.Gap) string {
+	why := cmp.Or(g.Why, string(g.Verdict))
+	if g.Evidence == store.None {
+		return why
+	}
+	return why + " (evidence: " + g.Evidence.String() + ")"
+}
+
+// hint says what to do, and how to know more surely.
+func hint(g verify.Gap) string {
+	return strings.Join(slices.DeleteFunc([]string{g.Hint, Raise(g)}, func(s string) bool { return s == "" }), "; ")
+}
+
+// acceptedRow is a gap that the user takes as it is: waived, and never a pass.
+func acceptedRow(g verify.Gap, suite, prefix string) report.Row {
+	return report.Row{ID: ruleID(string(g.Verdict)), Group: string(g.Verdict), Suite: suite, Level: report.Error,
+		Title: "Parity: " + string(g.Verdict), Subject: prefix + g.Subject, Message: message(g), Hint: hint(g), Waived: "accepted on the command line (--accept)"}
+}
+
+// Properties are facts about results for the forms that have a place for them.
+func Properties(results ...verify.Result) []report.Property {
+	var all []report.Property
+	for _, r := range results {
+		for _, f := range Facts(r) {
+			all = append(all, report.Property{Name: title(r), Value: f})
+		}
+	}
+	return all
 }
