@@ -128,7 +128,7 @@ func TestRedirectCarriesNoCredentials(t *testing.T) {
 			demand(r)
 			c := &Client{Keychain: known{r.host}}
 			_, err := c.Resolve(t.Context(), reference)
-			p := c.Check(t.Context(), []Image{{Reference: reference, Digest: sha(image.Digest())}}, Mapping{})
+			p := c.Check(t.Context(), []Image{{Reference: reference, Digest: sha(image.Digest())}}, Mapping{}, false)
 			if err != nil || p[0].Verdict != Present || len(seen) != 4 { // the configuration twice, two layers
 				t.Fatalf("%v, %+v, %q", err, p, seen)
 			}

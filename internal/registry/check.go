@@ -57,6 +57,18 @@ func (m Mapping) Place(i Image) (name.Repository, error) {
 	return repo, nil
 }
 
+// Holds reports whether a repository lies in the mapped registry.
+func (m Mapping) Holds(repo name.Repository) bool {
+	return m.To != "" && strings.HasPrefix(repo.Name()+"/", prefix(m.To))
+}
+
+// Falls reports whether an image's reference leads to the registry that the
+// mapping is from, the one that is lost with its region.
+func (m Mapping) Falls(i Image) bool {
+	ref, err := parse(i.Reference)
+	return err == nil && m.From != "" && strings.HasPrefix(ref.Context().Name()+"/", prefix(m.From))
+}
+
 // prefix is a registry as references spell it in full, with a final slash.
 func prefix(registry string) string {
 	full := strings.TrimSuffix(registry, "/") + "/"
@@ -69,9 +81,9 @@ func prefix(registry string) string {
 // Verdict is what a check says of one image.
 type Verdict string
 
-// The verdicts. Layers are not read, so that none is a match.
+// The verdicts.
 const (
-	Present  Verdict = "present"  // manifests and configurations by content, layers by name and size
+	Present  Verdict = "present"  // manifests and configurations by content, layers by name and size or by content
 	Missing  Verdict = "missing"  // all of it or a part
 	Diverged Verdict = "diverged" // something else stands in its place
 	Unknown  Verdict = "unknown"  // could not be asked, or there is no digest to ask for
@@ -85,6 +97,10 @@ type Presence struct {
 	Faults    []Fault
 	Elsewhere []string // layers that the image takes from URLs outside of registries: not looked for
 	Objects   int      // that were found: manifests, configurations, layers
+	Hashed    bool     // the layers were read and hashed too
+	Foreign   bool     // it was looked for outside of the region's registry, where its reference says
+	Size      int64    // bytes of the layers that were found, as the manifests state them
+	Bytes     int64    // of layers that were read
 }
 
 // Fault is one object that is not as it should be, or could not be asked for.
@@ -96,17 +112,19 @@ type Fault struct {
 }
 
 // Check looks for every image in the mapped registry: its index or manifest by
-// digest, the manifests of all platforms, configurations and layers. The answers
-// come in the order of images.
-func (c *Client) Check(ctx context.Context, images []Image, m Mapping) []Presence {
+// digest, the manifests of all platforms, configurations and layers. A registry
+// takes a blob only under the digest that it has, so that a layer which is there in
+// its right size rests on a claim; with content each layer is read and hashed. The
+// answers come in the order of images.
+func (c *Client) Check(ctx context.Context, images []Image, m Mapping, content bool) []Presence {
 	all := make([]Presence, len(images))
 	var g errgroup.Group
 	g.SetLimit(workers)
 	for i, image := range images {
 		g.Go(func() error {
-			within, cancel := c.within(ctx)
+			within, cancel := c.limit(ctx, content)
 			defer cancel()
-			w := walk{Presence: Presence{Reference: image.Reference}, seen: map[string]bool{}}
+			w := walk{Presence: Presence{Reference: image.Reference, Hashed: content}, seen: map[string]bool{}}
 			w.image(within, c, image, m)
 			w.Verdict = w.verdict()
 			all[i] = w.Presence
@@ -115,6 +133,14 @@ func (c *Client) Check(ctx context.Context, images []Image, m Mapping) []Presenc
 	}
 	_ = g.Wait()
 	return all
+}
+
+// limit is within, but for layers that are read: those are watched one by one.
+func (c *Client) limit(ctx context.Context, content bool) (context.Context, context.CancelFunc) {
+	if content {
+		return context.WithCancel(ctx)
+	}
+	return c.within(ctx)
 }
 
 // verdict is the worst of the faults; of two, the one that is certain.

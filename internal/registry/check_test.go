@@ -33,7 +33,7 @@ const whole = 1 + 3 + 3 + 6
 
 func TestCheckPresent(t *testing.T) {
 	_, west, _, image, m := pair(t)
-	got := client().Check(t.Context(), []Image{image}, m)[0]
+	got := client().Check(t.Context(), []Image{image}, m, false)[0]
 	if got.Verdict != Present || got.Objects != whole || len(got.Faults) > 0 || got.At != west.host+"/dr/llm/vllm@"+image.Digest.String() {
 		t.Errorf("%+v", got)
 	}
@@ -129,7 +129,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, west, index, image, m := pair(t)
 			object := c.damage(west, index)
-			got := client().Check(t.Context(), []Image{image}, m)[0]
+			got := client().Check(t.Context(), []Image{image}, m, false)[0]
 			if got.Verdict != c.want || got.Objects != c.found || len(got.Faults) != 1 || got.Faults[0].Object != object {
 				t.Errorf("want %s %q and %d objects, got %+v", c.want, object, c.found, got)
 			}
@@ -146,7 +146,7 @@ func TestCheckPlatformCopy(t *testing.T) {
 	index, amd, _ := twoPlatforms()
 	image := Image{Reference: east.push(t, "llm/vllm:v1", index), Digest: sha(index.Digest())}
 	west.push(t, "llm/vllm:v1", amd)
-	got := client().Check(t.Context(), []Image{image}, Mapping{From: east.host, To: west.host})[0]
+	got := client().Check(t.Context(), []Image{image}, Mapping{From: east.host, To: west.host}, false)[0]
 	if got.Verdict != Diverged || len(got.Faults) != 2 || got.Faults[0].Verdict != Missing || got.Faults[1].Object != "tag v1" {
 		t.Errorf("%+v", got)
 	}
@@ -160,7 +160,7 @@ func TestCheckUnknown(t *testing.T) {
 		{Reference: "Not An Image", Digest: sum(nil, "")},
 		{Reference: r.host + "/llm/vllm@" + sum(nil, "").String(), Digest: sum(nil, "")},
 	}
-	got := client().Check(t.Context(), images, Mapping{})
+	got := client().Check(t.Context(), images, Mapping{}, false)
 	for i, want := range []Verdict{Unknown, Unknown, Unknown, Missing} {
 		if got[i].Verdict != want || len(got[i].Faults) == 0 || got[i].Faults[0].Why == "" || got[i].Faults[0].Hint == "" {
 			t.Errorf("%s: %+v", images[i].Reference, got[i])
@@ -174,7 +174,7 @@ func TestCheckSaysWhatLiesElsewhere(t *testing.T) {
 	foreign := static.NewLayer([]byte("x"), types.DockerForeignLayer)
 	image := must(mutate.Append(oneImage("amd64", ""), mutate.Addendum{Layer: foreign, URLs: []string{"https://layers.example/x"}, MediaType: types.DockerForeignLayer}))
 	reference := r.push(t, "llm/vllm:v1", image)
-	got := client().Check(t.Context(), []Image{{Reference: reference, Digest: sha(image.Digest())}}, Mapping{})[0]
+	got := client().Check(t.Context(), []Image{{Reference: reference, Digest: sha(image.Digest())}}, Mapping{}, false)[0]
 	if want := "layer " + must(foreign.Digest()).String(); got.Verdict != Present || !slices.Equal(got.Elsewhere, []string{want}) || got.Objects != 4 {
 		t.Errorf("%+v", got)
 	}
@@ -227,7 +227,7 @@ func TestTooDeepIndexes(t *testing.T) {
 	}
 	reference := r.push(t, "llm/vllm:v1", index)
 	_, err := client().Resolve(t.Context(), reference)
-	got := client().Check(t.Context(), []Image{{Reference: reference, Digest: sha(index.Digest())}}, Mapping{})[0]
+	got := client().Check(t.Context(), []Image{{Reference: reference, Digest: sha(index.Digest())}}, Mapping{}, false)[0]
 	if ClassOf(err) != Untrue || got.Verdict != Diverged {
 		t.Errorf("%v, %+v", err, got)
 	}
@@ -242,7 +242,7 @@ func TestCheckAsksOnceForWhatIsShared(t *testing.T) {
 	reference := r.push(t, "llm/vllm:v1", index)
 	requests := map[string]int{}
 	r.wrap(func(_ http.ResponseWriter, q *http.Request) bool { requests[q.URL.Path]++; return false })
-	got := client().Check(t.Context(), []Image{{Reference: reference, Digest: sha(index.Digest())}}, Mapping{})[0]
+	got := client().Check(t.Context(), []Image{{Reference: reference, Digest: sha(index.Digest())}}, Mapping{}, false)[0]
 	if got.Verdict != Present || got.Objects != 1+1+1+2 {
 		t.Errorf("%+v", got)
 	}

@@ -4,7 +4,7 @@
 //
 //	c := &registry.Client{}
 //	facts, err := c.Resolve(ctx, "1.example/llm/vllm:v1")
-//	for _, p := range c.Check(ctx, registry.Needed(m, "eu-west-1"), mapping) { … }
+//	for _, p := range c.Check(ctx, registry.Needed(m, "eu-west-1"), mapping, false) { … }
 //
 // Nothing that a registry says is believed: manifests are hashed, and what is
 // asked for by digest must have it. Credentials come from docker's configuration

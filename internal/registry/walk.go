@@ -29,6 +29,7 @@ func (w *walk) image(ctx context.Context, c *Client, i Image, m Mapping) {
 		return
 	}
 	w.At += "@" + i.Digest.String()
+	w.Foreign = !m.Holds(repo)
 	if w.s, err = c.open(ctx, repo); err != nil {
 		w.fault("image", err)
 		return
@@ -122,6 +123,10 @@ func (w *walk) layer(ctx context.Context, d v1.Descriptor, of string) {
 		w.Elsewhere = append(w.Elsewhere, what)
 		return
 	}
+	if w.Hashed {
+		w.read(ctx, d, what)
+		return
+	}
 	size, err := w.s.size(ctx, d.Digest)
 	switch {
 	case err != nil:
@@ -132,7 +137,19 @@ func (w *walk) layer(ctx context.Context, d v1.Descriptor, of string) {
 		w.add(what, Diverged, "it has another size here than in the image's manifest", "push the layer again")
 	default:
 		w.Objects++
+		w.Size += d.Size
 	}
+}
+
+// read hashes a layer.
+func (w *walk) read(ctx context.Context, d v1.Descriptor, what string) {
+	n, err := w.s.hash(ctx, d)
+	if w.Bytes += n; err != nil {
+		w.fault(what, err)
+		return
+	}
+	w.Objects++
+	w.Size += d.Size
 }
 
 // known marks a digest as asked for.
