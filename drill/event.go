@@ -17,6 +17,7 @@ type Event struct {
 	Attempt int             `json:"attempt,omitempty"`
 	Type    string          `json:"type"`
 	Data    json.RawMessage `json:"data,omitempty"` // one struct a type; unknown types survive
+	Prev    string          `json:"prev,omitempty"` // SHA-256 of the journal's line before, in hexadecimal; the journal sets it
 }
 
 // The types of events and the struct that each carries.
@@ -55,6 +56,48 @@ type RunStarted struct {
 	Steps      []StepPlan `json:"steps"`
 	Tool       string     `json:"tool"`
 	WorkDir    string     `json:"work_dir"`
+
+	// What the evidence of a run says beside; absent: not known.
+	By           string     `json:"by,omitempty"` // user@host of the operator, as the machine says
+	PlaybookHash string     `json:"playbook_hash,omitempty"`
+	Binary       *Binary    `json:"binary,omitempty"`
+	Parts        []Part     `json:"parts,omitempty"` // of the release's manifest
+	Scenario     *Scenario  `json:"scenario,omitempty"`
+	Ledger       *LedgerRef `json:"ledger,omitempty"` // where the run was announced before it began
+}
+
+// Binary is the program that ran the drill.
+type Binary struct {
+	SHA256   string `json:"sha256,omitempty"` // of the executable
+	Commit   string `json:"commit,omitempty"` // of its source
+	Modified bool   `json:"modified,omitempty"`
+}
+
+// Part is what a release holds of one part of its manifest. SHA256 covers region,
+// path, size and SHA-256 of each of its files, in the form of the release id.
+type Part struct {
+	Name   string `json:"name"`
+	Files  int    `json:"files"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// Scenario is what a person says of the occasion; an empty field was not said.
+type Scenario struct {
+	ID        string `json:"id,omitempty"`
+	Severity  string `json:"severity,omitempty"`
+	Trigger   string `json:"trigger,omitempty"`    // scheduled, change, incident
+	ChangeRef string `json:"change_ref,omitempty"` // the ticket of the change
+}
+
+// LedgerRef names the ledger's record that announced a run.
+type LedgerRef struct {
+	Location string `json:"location"`
+	Record   uint64 `json:"record"`
+	SHA256   string `json:"sha256"`   // of the record
+	Previous string `json:"previous"` // SHA-256 of the record before it
+	Anchored bool   `json:"anchored"` // the record is held by an object lock
+	Until    string `json:"until,omitempty"`
 }
 
 // Objectives are promised before the start and judged at the end.

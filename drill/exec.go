@@ -46,7 +46,7 @@ func (x *exec) emitLocked(step string, attempt int, typ string, data any) error 
 	if x.over {
 		return ErrOver
 	}
-	raw, err := json.Marshal(data)
+	raw, err := json.Marshal(bounded(data))
 	if err != nil {
 		return fmt.Errorf("event %s: %w", typ, err)
 	}

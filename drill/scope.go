@@ -27,17 +27,10 @@ var reserved = map[string]bool{
 	TypeProblem: true, TypeIntent: true, TypeChanged: true, TypeUndone: true,
 }
 
-// maxLogLine bounds a line of a replica's log, in bytes: the journal is for what happened.
-const maxLogLine = 8 << 10
-
 // Emit journals an event of the step.
 func (s *scope) Emit(typ string, data any) error {
 	if reserved[typ] {
 		return fmt.Errorf("a step may not emit %s", typ)
-	}
-	if l, ok := data.(Log); ok && len(l.Line) > maxLogLine {
-		l.Line = l.Line[:maxLogLine] + "…"
-		data = l
 	}
 	return s.x.emit(s.step, s.attempt, typ, data)
 }

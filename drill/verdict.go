@@ -134,8 +134,15 @@ func judgeFailed(r *Run, failed []StepState) (string, []Reason) {
 	switch {
 	case has(reasons, errext.Gate):
 		return NotRecovered, reasons
-	case len(except(reasons, errext.ObjectiveMissed)) == 0 && len(unproven(r)) == 0 && len(substitutes(r)) == 0:
+	case len(except(reasons, errext.ObjectiveMissed)) > 0:
+		return Incomplete, reasons
+	}
+	lacking := append(unproven(r), substitutes(r)...)
+	if len(lacking) == 0 {
 		return ObjectiveMissed, reasons
+	}
+	for _, what := range lacking { // else its status would read as a recovery
+		reasons = append(reasons, reason(errext.Gate, what, ""))
 	}
 	return Incomplete, reasons
 }

@@ -97,7 +97,7 @@ func TestJudge(t *testing.T) {
 		{"red objective of a run that proved nothing", func(x *shown) {
 			x.extraGate, x.result, x.skipLast = &Gate{ID: "ttft", Result: Failed, Status: 5}, StepFinished{Result: Failed, Status: 5, Error: "slow"}, true
 			x.proof.Proven = false
-		}, Incomplete, 5, "gate ttft"},
+		}, Incomplete, 4, "boot is not proven"},
 		{"red clean-up", func(x *shown) { x.extraGate = &Gate{ID: "cleanup", Result: Failed, Status: 8} }, Incomplete, 8, "gate cleanup"},
 		{"red clean-up of a failed step", func(x *shown) {
 			x.gate, x.result, x.skipLast = Gate{ID: "cleanup", Result: Failed, Status: 8}, StepFinished{Result: Failed, Status: 4, Error: "left"}, true

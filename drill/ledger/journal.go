@@ -29,8 +29,9 @@ type Journal struct {
 	file   *os.File
 	path   string
 	redact func([]byte) []byte
-	failed error // the first failure: nothing may be written after a torn line
-	cut    int   // bytes of a half line that Open cut off
+	failed error  // the first failure: nothing may be written after a torn line
+	cut    int    // bytes of a half line that Open cut off
+	last   string // SHA-256 of the last line; "" before the first
 }
 
 var _ drill.Journal = (*Journal)(nil)
@@ -99,6 +100,12 @@ func (j *Journal) Event(e drill.Event, _ *drill.Run) error {
 	if e.Data, err = redactStrings(e.Data, j.redact); err != nil {
 		return fmt.Errorf("event %d: %w", e.Seq, err)
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.failed != nil {
+		return j.failed
+	}
+	e.Prev = j.last
 	line, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("event %d: %w", e.Seq, err)
@@ -106,12 +113,10 @@ func (j *Journal) Event(e drill.Event, _ *drill.Run) error {
 	if line = append(line, '\n'); len(line) > maxLine {
 		return fmt.Errorf("event %d is longer than %d bytes", e.Seq, maxLine)
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.failed != nil {
-		return j.failed
-	}
 	j.failed = j.write(line, e.Type != drill.TypeProgress && e.Type != drill.TypeLog)
+	if j.failed == nil {
+		j.last = hexSum(line)
+	}
 	return j.failed
 }
 
@@ -139,13 +144,16 @@ func (j *Journal) Cut() int { return j.cut }
 // Close gives the run's lock back.
 func (j *Journal) Close() error { return j.file.Close() }
 
-// cutTail removes a last line that has no end.
+// cutTail removes a last line that has no end, and takes the sum of the last whole one.
 func (j *Journal) cutTail() error {
 	raw, err := os.ReadFile(j.path)
 	if err != nil {
 		return lost(fmt.Errorf("reading the journal: %w", err))
 	}
 	whole := bytes.LastIndexByte(raw, '\n') + 1
+	if whole > 0 {
+		j.last = hexSum(raw[bytes.LastIndexByte(raw[:whole-1], '\n')+1 : whole])
+	}
 	if j.cut = len(raw) - whole; j.cut == 0 {
 		return nil
 	}
@@ -158,7 +166,43 @@ func (j *Journal) cutTail() error {
 // Read yields a journal's events. A half line at the end is left out: a kill or
 // a power failure leaves one, and a live run may be writing it. Any other line
 // that is no event is an error that names it.
+//
+// It does not look at the chain of lines: what a run changed must be taken back
+// even when a line of its journal has rotted. LoadFile does.
 func Read(path string) iter.Seq2[drill.Event, error] {
+	return lines(path, func(int, []byte, drill.Event) error { return nil })
+}
+
+// readChained is Read of lines that must follow one another.
+func readChained(path string) iter.Seq2[drill.Event, error] {
+	var c lineChain
+	return lines(path, c.check)
+}
+
+// lineChain checks that each line holds the SHA-256 of the one before. A journal of
+// a version without the chain holds none at all.
+type lineChain struct {
+	last    string
+	chained bool
+}
+
+func (c *lineChain) check(n int, line []byte, e drill.Event) error {
+	c.chained = c.chained || n == 2 && e.Prev != "" || n == 1 && announced(e)
+	want := c.last
+	c.last = hexSum(line)
+	if n == 1 && e.Prev != "" || n > 1 && c.chained && e.Prev != want {
+		return fmt.Errorf("it does not follow the line before it: line %d or this one was changed, or lines were taken out, added or moved", max(n-1, 1))
+	}
+	return nil
+}
+
+// announced says that the event opens a journal that the ledger knows of.
+func announced(e drill.Event) bool {
+	var s drill.RunStarted
+	return e.Type == drill.TypeRunStarted && json.Unmarshal(e.Data, &s) == nil && s.Ledger != nil
+}
+
+func lines(path string, check func(n int, line []byte, e drill.Event) error) iter.Seq2[drill.Event, error] {
 	return func(yield func(drill.Event, error) bool) {
 		f, err := os.Open(path)
 		if err != nil {
@@ -172,12 +216,12 @@ func Read(path string) iter.Seq2[drill.Event, error] {
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			var e drill.Event
+			e, err := eventOf(line, err)
 			if err == nil {
-				err = json.Unmarshal(line, &e)
+				err = check(n, line, e)
 			}
 			if err != nil {
-				yield(drill.Event{}, fmt.Errorf("%s:%d: not an event: %w", path, n, err))
+				yield(drill.Event{}, damaged(path, n, err))
 				return
 			}
 			if !yield(e, nil) {
@@ -185,6 +229,32 @@ func Read(path string) iter.Seq2[drill.Event, error] {
 			}
 		}
 	}
+}
+
+// LineError says which line of a journal is wrong.
+type LineError struct {
+	Path string
+	Line int
+	Err  error
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("%s:%d: %v", e.Path, e.Line, e.Err) }
+func (e *LineError) Unwrap() error { return e.Err }
+
+func damaged(path string, line int, err error) error {
+	return errext.WithHint(&LineError{Path: path, Line: line, Err: err},
+		"the journal was changed or damaged: do not use it as evidence; `drkit drill verify-evidence` says what else does not hold")
+}
+
+func eventOf(line []byte, err error) (drill.Event, error) {
+	var e drill.Event
+	if err == nil {
+		err = json.Unmarshal(line, &e)
+	}
+	if err != nil {
+		return e, fmt.Errorf("not an event: %w", err)
+	}
+	return e, nil
 }
 
 // readLine returns the next whole line; io.EOF at the end or at a half line.
@@ -213,12 +283,18 @@ func LoadFile(path string) (*drill.Run, error) {
 		}
 		return &drill.Run{}, errext.WithHint(err, "name a run id, or the file of a journal")
 	}
-	r, err := drill.Replay(Read(path))
+	r, err := drill.Replay(readChained(path))
 	if err != nil {
+		if _, told := errors.AsType[*LineError](err); !told {
+			err = damaged(path, int(r.Seq)+1, err) // one event a line
+		}
 		return r, err
 	}
 	if r.ID == "" {
 		return r, lost(fmt.Errorf("%s: the journal is empty", path))
 	}
-	return r, drill.Verify(r)
+	if err := drill.Verify(r); err != nil {
+		return r, damaged(path, int(r.Seq), err)
+	}
+	return r, nil
 }

@@ -79,3 +79,13 @@ func checkID(run string) error {
 	}
 	return nil
 }
+
+// Live reports whether a process holds the journal of a run.
+func Live(dir, run string) bool {
+	f, err := os.Open(Path(dir, run))
+	if err != nil {
+		return false
+	}
+	defer f.Close() // gives the lock back where this took it
+	return errors.Is(lock(f), ErrLive)
+}

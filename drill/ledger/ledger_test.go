@@ -3,8 +3,10 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,6 +127,12 @@ func TestContradictionIsRefused(t *testing.T) {
 	dir, run := t.TempDir(), id(t, 1)
 	killed(t, dir, run)
 	e := event(t, run, 3, drill.TypeRunFinished, drill.RunFinished{Verdict: drill.Recovered})
+	whole, err := os.ReadFile(Path(dir, run))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := bytes.SplitAfter(whole, []byte("\n"))[1]
+	e.Prev = fmt.Sprintf("%x", sha256.Sum256(before))
 	line, _ := json.Marshal(e)
 	appendTo(t, Path(dir, run), string(line)+"\n")
 	r, err := LoadFile(Path(dir, run))

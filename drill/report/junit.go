@@ -98,4 +98,5 @@ func judge(row *report.Row, result string, status int) {
 	if row.Message == "" {
 		row.Message = cmp.Or(result, "not ended")
 	}
+	row.Message, row.Hint, row.Skipped = clip(row.Message, longText), clip(row.Hint, longText), clip(row.Skipped, longText)
 }

@@ -53,7 +53,7 @@ func (d *doc) header(names ...string) {
 
 var cells = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "|", `\|`, "<", "&lt;", ">", "&gt;")
 
-func cell(text string) string { return strings.TrimSpace(cells.Replace(text)) }
+func cell(text string) string { return strings.TrimSpace(cells.Replace(clip(text, longText))) }
 
 // span writes seconds as people do; a dash stands for what is not known.
 func span(s *float64) string {

@@ -40,8 +40,9 @@ func (p *Plain) Event(e drill.Event, r *drill.Run) error {
 
 var ascii = strings.NewReplacer("✓", "ok", "✗", "FAIL", "●", "*", "→", "->", "↶", "undo", "…", "...", "–", "-")
 
-// flat makes one line of foreign text.
+// flat makes one line of foreign text, and not too long a one.
 func flat(text string) string {
+	text = clip(text, plainText)
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
 			return ' '

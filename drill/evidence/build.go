@@ -1,0 +1,245 @@
+package evidence
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"drkit/drill"
+	"drkit/drill/ledger"
+	"drkit/drill/report"
+)
+
+// New is the evidence of a folded journal, whose bytes have the given seal. gates
+// names the event that holds each judgement of a gate.
+func New(r *drill.Run, seal ledger.Sealed, gates map[GateKey]uint64) Evidence {
+	res, p := report.New(r), r.Plan
+	seal.Events = r.Seq
+	e := Evidence{
+		Schema: Schema, RunID: r.ID, Kind: kindOf(p), Service: p.Service, Mode: p.Mode, Scenario: scenario(p.Scenario),
+		Plan:        Plan{Playbook: p.Playbook, SHA256: p.PlanHash, PlaybookSHA256: said(p.PlaybookHash)},
+		Manifest:    Manifest{Release: said(p.Release)},
+		Tool:        Tool{Version: p.Tool},
+		Operator:    Operator{ID: said(p.By), Method: "asserted by the operating system, not authenticated"},
+		Environment: Environment{SourceRegion: p.Source, TargetRegion: p.Target},
+		Objectives:  Objectives{res.Objectives, int64(p.Objectives.RTO)},
+		Clock:       Clock{Began: r.Begun.Wall, Ended: res.Ended, Instants: instants(r)},
+		Components:  res.Components, Measured: res.Measured, Segments: res.Segments, Traffic: res.Traffic, Notes: res.Notes,
+		Problems: problems(r), Steps: steps(r), Gates: gatesOf(r, gates), Proofs: proofs(r),
+		Cleanup: cleanup(r), Failback: failback(r), Deviations: deviations(r), Findings: findings(r),
+		Journal: seal, Outcome: outcome(r),
+	}
+	if p.Parts != nil {
+		e.Manifest.Parts = &p.Parts
+	}
+	if b := p.Binary; b != nil {
+		e.Tool.SHA256, e.Tool.Commit = said(b.SHA256), said(b.Commit)
+		if b.Commit != "" {
+			e.Tool.Dirty = &b.Modified
+		}
+	}
+	if p.Ledger != nil {
+		e.Ledger = &Ledger{*p.Ledger, tail(*p.Ledger)}
+	}
+	e.Environment.IsolationProof = isolation(r)
+	e.Controls = controls(&e)
+	e.Unknown = unknown(&e)
+	return e
+}
+
+// isolation is what a gate of that name observed: whether the source was out of reach
+// from inside the canary.
+func isolation(r *drill.Run) *string {
+	for _, g := range r.Gates {
+		if strings.Contains(g.ID, "isolation") {
+			return said(g.Result + ": " + g.Observed)
+		}
+	}
+	return nil
+}
+
+// Kinds of runs.
+const (
+	KindDrill    = "drill"
+	KindDemo     = "demo"
+	KindTabletop = "tabletop"
+	KindReal     = "real" // production was moved
+)
+
+func kindOf(p drill.RunStarted) string {
+	switch {
+	case p.Demo:
+		return KindDemo
+	case p.Mode == "tabletop":
+		return KindTabletop
+	case p.Mode == "planned" || p.Mode == "emergency":
+		return KindReal
+	}
+	return KindDrill
+}
+
+// said is a pointer to a text, nil when nothing was said.
+func said(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+func scenario(s *drill.Scenario) Scenario {
+	if s == nil {
+		return Scenario{}
+	}
+	return Scenario{ID: said(s.ID), Severity: said(s.Severity), Trigger: said(s.Trigger), ChangeRef: said(s.ChangeRef)}
+}
+
+func tail(l drill.LedgerRef) string {
+	if l.Anchored {
+		return "anchored: an object lock holds the record until " + l.Until
+	}
+	return "unanchored: whoever can write to the ledger can cut its end off; keep its head elsewhere, and give it to verify-evidence with --head"
+}
+
+func instants(r *drill.Run) []Instant {
+	all := []Instant{}
+	for _, in := range r.Instants {
+		all = append(all, Instant{Name: in.Name, Step: in.Step, Process: in.At.Proc, Mono: int64(in.At.Mono), Wall: in.At.Wall, Cached: in.Cached})
+	}
+	return all
+}
+
+func problems(r *drill.Run) []Problem {
+	all := []Problem{}
+	for _, p := range r.Problems {
+		all = append(all, Problem{Step: p.Step, What: p.What, Hint: p.Hint})
+	}
+	return all
+}
+
+func steps(r *drill.Run) []Step {
+	all := []Step{}
+	for _, s := range r.Steps {
+		e := s.Elapsed()
+		all = append(all, Step{ID: s.ID, Kind: s.Kind, Anchor: r.Plan.Playbook + "#" + s.ID, By: "tool", Start: when(s.Started), End: when(s.Ended),
+			Elapsed: secondsIf(e.Elapsed, e.Measured), Budget: secondsIf(s.Budget, s.Budget > 0),
+			Result: s.Result, Attempts: s.Attempts, Status: s.Status, Error: s.Error, Hint: s.Hint})
+	}
+	return all
+}
+
+func when(s drill.Stamp) *time.Time {
+	if s.IsZero() {
+		return nil
+	}
+	return &s.Wall
+}
+
+func secondsIf(d time.Duration, known bool) *float64 {
+	if !known {
+		return nil
+	}
+	s := float64(d.Round(time.Millisecond)/time.Millisecond) / 1000
+	return &s
+}
+
+func gatesOf(r *drill.Run, events map[GateKey]uint64) []Gate {
+	all := []Gate{}
+	for _, g := range r.Gates {
+		all = append(all, Gate{Step: g.Step, ID: g.ID, Title: g.Title, Expected: g.Expected, Observed: g.Observed, Result: g.Result, Status: g.Status,
+			RestsOn: g.Evidence, Hint: g.Hint, At: g.At.Wall, Event: events[GateKey{g.Step, g.ID, g.Attempt, g.Result}]})
+	}
+	return all
+}
+
+func proofs(r *drill.Run) []Proof {
+	all := []Proof{}
+	for _, p := range r.Proofs {
+		holds, why := r.Proof(p.Name)
+		all = append(all, Proof{Name: p.Name, Step: p.Step, Claimed: p.Proven, Gates: append([]string{}, p.Gates...), Holds: holds,
+			Required: slices.Contains(r.Plan.Objectives.MustProve, p.Name), Why: orElse(p.Why, why)})
+	}
+	return all
+}
+
+func orElse(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func cleanup(r *drill.Run) Cleanup {
+	c := Cleanup{Status: CleanNothing, Changes: []Change{}, Leftovers: []string{}}
+	for _, x := range r.Changes {
+		c.Changes = append(c.Changes, Change{ID: x.ID, Step: x.Step, What: x.What, Undo: x.Undo.Kind, Done: x.Done, Error: x.Error, Undone: x.Undone, Why: x.UndoError})
+	}
+	for _, x := range r.Left() {
+		c.Leftovers = append(c.Leftovers, x.What)
+	}
+	switch {
+	case len(c.Leftovers) > 0:
+		c.Status = CleanIncomplete
+	case len(c.Changes) > 0:
+		c.Status = CleanVerified
+	}
+	return c
+}
+
+// failback is the result of the plan's failback steps, the worst of them.
+func failback(r *drill.Run) Failback {
+	var f Failback
+	for _, s := range r.Steps {
+		if s.Kind == "failback" && (f.Result == nil || *f.Result == drill.Passed) {
+			f.Result = said(s.Result)
+		}
+	}
+	return f
+}
+
+// deviations are what went otherwise than planned, although it may have ended well.
+func deviations(r *drill.Run) []string {
+	all := []string{}
+	for _, s := range r.Steps {
+		if s.Attempts > 1 {
+			all = append(all, fmt.Sprintf("step %s needed %d attempts", s.ID, s.Attempts))
+		}
+		if e := s.Elapsed(); e.Measured && s.Budget > 0 && e.Elapsed > s.Budget {
+			all = append(all, fmt.Sprintf("step %s took %v, budgeted were %v", s.ID, e.Elapsed.Round(time.Millisecond), s.Budget))
+		}
+		if s.Result != "" && s.Result != drill.Passed {
+			all = append(all, fmt.Sprintf("step %s is %s", s.ID, s.Result))
+		}
+	}
+	if r.Aborting != nil {
+		all = append(all, "the run was cut short: "+r.Aborting.Why)
+	}
+	return all
+}
+
+// findings are the gates that are not green and the other reasons of the verdict.
+func findings(r *drill.Run) []Finding {
+	all := []Finding{}
+	for _, g := range r.Gates {
+		if g.Result != drill.Passed {
+			all = append(all, Finding{ID: "gate " + g.ID, Status: "open", Hint: g.Hint, What: fmt.Sprintf("%s: expected %s, observed %s", g.Result, g.Expected, g.Observed)})
+		}
+	}
+	if r.Finished == nil {
+		return all
+	}
+	for i, x := range r.Finished.Reasons {
+		if !strings.HasPrefix(x.What, "gate ") {
+			all = append(all, Finding{ID: fmt.Sprintf("reason %d", i+1), Status: "open", What: x.What, Hint: x.Hint})
+		}
+	}
+	return all
+}
+
+func outcome(r *drill.Run) *Outcome {
+	f := r.Finished
+	if f == nil {
+		return nil
+	}
+	return &Outcome{Verdict: f.Verdict, Status: f.Status, Reasons: append([]drill.Reason{}, f.Reasons...), Aborting: r.Aborting, Rules: rules}
+}

@@ -1,0 +1,49 @@
+package evidence
+
+import "drkit/drill"
+
+// rules say how the outcome follows from the rest; docs/evidence.md has them in
+// full, and scripts/judges/evidence.py follows them without drkit.
+var rules = []string{
+	"aborted: the run was cut short",
+	"refused: a check found a problem before the clock, or the first failed step refused (3) before the clock ran, before a red gate and before any other step changed anything",
+	"not-recovered: a gate is red, or a failed step stands for status 4",
+	"incomplete: a step or gate is not passed, a proof of must_prove does not hold, drkit's own engine or router took part in a run that is no demo, or the recovery time was not measured",
+	"objective-missed: all else holds, and the recovery took longer than promised or an objective of the traffic was missed",
+	"recovered: all holds; a change that is not proven to be taken back makes it incomplete with status 8",
+	"status: the first of 8, 6, 4, 5, 1 among the reasons",
+}
+
+// Run is the run as far as its outcome needs it, made from the evidence alone.
+func (e *Evidence) Run() *drill.Run {
+	r := &drill.Run{ID: e.RunID, Components: e.Components}
+	r.Plan.Demo = e.Kind == KindDemo
+	r.Plan.Objectives.MustProve = e.Objectives.MustProve
+	r.Plan.Objectives.RTO = duration(e.Objectives.RTONanoseconds)
+	for _, s := range e.Steps {
+		x := drill.StepState{StepPlan: drill.StepPlan{ID: s.ID, Kind: s.Kind}, Result: s.Result, Attempts: s.Attempts, Error: s.Error, Hint: s.Hint, Status: s.Status}
+		r.Steps = append(r.Steps, x)
+	}
+	for _, g := range e.Gates {
+		r.Gates = append(r.Gates, drill.GateState{Step: g.Step, Gate: drill.Gate{ID: g.ID, Title: g.Title, Expected: g.Expected, Observed: g.Observed, Result: g.Result, Status: g.Status, Hint: g.Hint}})
+	}
+	for _, p := range e.Proofs {
+		r.Proofs = append(r.Proofs, drill.ProofState{Step: p.Step, Proof: drill.Proof{Name: p.Name, Proven: p.Claimed, Why: p.Why, Gates: p.Gates}})
+	}
+	for _, p := range e.Problems {
+		r.Problems = append(r.Problems, drill.ProblemState{Step: p.Step, Problem: drill.Problem{What: p.What, Hint: p.Hint}})
+	}
+	for _, c := range e.Cleanup.Changes {
+		r.Changes = append(r.Changes, drill.ChangeState{Intent: drill.Intent{ID: c.ID, What: c.What, Undo: drill.Undo{Kind: c.Undo}}, Step: c.Step,
+			Done: c.Done, Error: c.Error, Undone: c.Undone, UndoError: c.Why})
+	}
+	for _, in := range e.Clock.Instants {
+		r.Instants = append(r.Instants, drill.InstantState{Name: in.Name, Step: in.Step, Cached: in.Cached,
+			At: drill.Stamp{Proc: in.Process, Mono: duration(in.Mono), Wall: in.Wall}})
+	}
+	if o := e.Outcome; o != nil {
+		r.Aborting = o.Aborting
+		r.Finished = &drill.RunFinished{Verdict: o.Verdict, Status: o.Status, Reasons: o.Reasons}
+	}
+	return r
+}

@@ -1,0 +1,259 @@
+"""Judges drkit's evidence without drkit: recomputes the verdict of an evidence.json
+from its steps, gates, proofs, changes and clock, by the rules of docs/evidence.md,
+and holds the journal and the ledger against it. Python 3.9 or newer, nothing else.
+
+usage: evidence.py EVIDENCE [--journal FILE] [--ledger FOLDER] [--head SHA256]
+
+A journal.jsonl beside the evidence is taken by itself. Prints what it checked and
+the recomputed verdict. Exit status 0: all of it holds; 6: it does not, and why.
+"""
+import argparse
+import hashlib
+import json
+import os
+import re
+import sys
+
+ZEROS = "0" * 64
+LADDER = ["declared", "weights", "engine-ready", "canary-verified", "cutover", "steady"]
+NEEDS = [("boot", "engine"), ("behaviour", "engine"), ("router", "router")]
+faults = []
+
+
+def fault(where, what):
+    faults.append(f"{where}: {what}")
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def own_sum(where, raw, said):
+    field = b'"sum": "' + str(said).encode() + b'"'
+    if field not in raw or sha256(raw.replace(field, b'"sum": "' + ZEROS.encode() + b'"', 1)) != said:
+        fault(where, "its bytes are not those that its own sum was made of")
+
+
+def red(e):
+    """The statuses that the red gates stand for; 0 stands for 4."""
+    return [g["status"] or 4 for g in e["gates"] if g["result"] == "failed"]
+
+
+def all_passed(gates):
+    return bool(gates) and all(g["result"] == "passed" for g in gates)
+
+
+def proven(e, name):
+    """A proof holds when every step that speaks of it claims it, and its gates passed."""
+    said = [p for p in e["proofs"] if p["name"] == name]
+    for p in said:
+        lists = [[g for g in e["gates"] if g["id"] == i] for i in p["gates"]] or [[g for g in e["gates"] if g["step"] == p["step"]]]
+        if not p["claimed"] or not all(all_passed(gates) for gates in lists):
+            return False
+    return bool(said)
+
+
+def unproven(e):
+    must = e["objectives"]["must_prove"]
+    return 1 if not must else sum(not proven(e, name) for name in must)
+
+
+def substitutes(e):
+    """drkit's own parts in a run that is no demo, and parts that are not named."""
+    count = sum(1 for c in e["components"] if c.get("substitute") and e["kind"] != "demo")
+    roles = {c["role"] for c in e["components"]}
+    for proof, role in NEEDS:
+        if role not in roles and proven(e, proof):
+            roles.add(role)
+            count += 1
+    return count
+
+
+def rto(e):
+    """Nanoseconds from declared to steady; None when the clock does not give them."""
+    at = {i["name"]: i for i in e["clock"]["instants"]}
+    reached = [at[name] for name in LADDER if name in at]
+    if "declared" not in at or "steady" not in at or len({i["process"] for i in reached}) != 1:
+        return None
+    if any(a["mono_ns"] > b["mono_ns"] for a, b in zip(reached, reached[1:])):
+        return None
+    return at["steady"]["mono_ns"] - at["declared"]["mono_ns"]
+
+
+def late(e):
+    took = rto(e)
+    return [5] if took is not None and 0 < e["objectives"]["rto_ns"] < took else []
+
+
+def gaps(e):
+    count = sum(s["result"] != "passed" for s in e["steps"]) + (not e["steps"])
+    count += sum(g["result"] not in ("passed", "failed") for g in e["gates"])
+    count += unproven(e) + substitutes(e) + (rto(e) is None) + (e["objectives"]["rto_ns"] <= 0)
+    return [4] * count
+
+
+def left(e):
+    return [c for c in e["cleanup"]["changes"] if not c["undone"]]
+
+
+def failed_step(e, s):
+    """What a failed step stands for; None when a red gate of its own says it already."""
+    own = [g for g in e["gates"] if g["step"] == s["id"] and g["result"] == "failed"]
+    if any(s["status"] in (4, g["status"]) for g in own):
+        return None
+    if s["status"] in (0, 3):
+        return 4
+    return 1 if s["status"] == 8 and not left(e) else s["status"]
+
+
+def untouched(e, step):
+    clock = any(i["name"] == "declared" for i in e["clock"]["instants"])
+    return not clock and not red(e) and all(c["step"] == step for c in e["cleanup"]["changes"])
+
+
+def judge(e):
+    cut = e["outcome"]["cut_short"]
+    if cut:
+        return "aborted", [143 if cut.get("signal") == "terminated" else 130]
+    if e["problems"]:
+        return "refused", [3]
+    failed = [s for s in e["steps"] if s["result"] == "failed"]
+    if failed:
+        if failed[0]["status"] == 3 and untouched(e, failed[0]["id"]):
+            return "refused", [3]
+        why = red(e) + [x for x in (failed_step(e, s) for s in failed) if x is not None]
+        if 4 in why:
+            return "not-recovered", why
+        if any(x != 5 for x in why):
+            return "incomplete", why
+        lacking = [4] * (unproven(e) + substitutes(e))
+        return ("incomplete" if lacking else "objective-missed"), why + lacking
+    why = red(e)
+    if 4 in why:
+        return "not-recovered", why + gaps(e)
+    missing = gaps(e) + [x for x in why if x != 5]
+    if missing:
+        return "incomplete", missing + why + late(e)
+    missed = why + late(e)
+    return ("objective-missed" if missed else "recovered"), missed
+
+
+def verdict(e):
+    word, why = judge(e)
+    if left(e):
+        why = why + [8]
+        if word in ("recovered", "objective-missed", "refused"):
+            word = "incomplete"
+    for status in (8, 6, 4, 5, 1, 7):
+        if status in why:
+            return word, status
+    return word, next((x for x in why if x), 0)
+
+
+def nulls(doc, field="", pattern=""):
+    """Each null with no reason beside it."""
+    items = doc.items() if isinstance(doc, dict) else enumerate(doc) if isinstance(doc, list) else ()
+    for key, value in items:
+        at, like = f"{field}/{key}", f"{pattern}/{'*' if isinstance(doc, list) else key}"
+        if value is None and not (isinstance(doc, dict) and doc.get("why")):
+            yield at, like
+        yield from nulls(value, at, like)
+
+
+def check_evidence(raw, e):
+    own_sum("evidence", raw, e["sum"])
+    known = {u["field"] for u in e["unknown"] if u["reason"]}
+    for at, like in nulls(e):
+        if at not in known and like not in known:
+            fault(f"evidence {at}", "it is null, and nothing says why")
+    if e["outcome"] is None:
+        fault("evidence /outcome", "the run has no end")
+        return
+    word, status = verdict(e)
+    print(f"recomputed verdict: {word} (status {status})")
+    if (word, status) != (e["outcome"]["verdict"], e["outcome"]["status"]):
+        fault("evidence /outcome", f"it says {e['outcome']['verdict']} ({e['outcome']['status']})")
+    state = "incomplete" if left(e) else "verified" if e["cleanup"]["changes"] else "nothing-changed"
+    if state != e["cleanup"]["status"]:
+        fault("evidence /cleanup/status", f"it says {e['cleanup']['status']}, and its changes say {state}")
+    took, said = rto(e), e["measured"]["rto"]["value"]
+    if (took is None) != (said is None) or took is not None and abs(took / 1e9 - said) > 0.0006:
+        fault("evidence /measured/rto/value", f"it says {said}, and the clock says {took} ns")
+
+
+def check_journal(raw, e):
+    if (sha256(raw), len(raw)) != (e["journal"]["sha256"], e["journal"]["bytes"]):
+        fault("journal", "its bytes are not those that the evidence was made from")
+    before, last = "", {}
+    for n, line in enumerate(raw.splitlines(keepends=True), 1):
+        last = json.loads(line)
+        if last.get("prev", "") != before:
+            fault(f"journal line {n}", f"it does not follow the line before it: line {max(n - 1, 1)} or this one was changed")
+            return
+        if (last["run"], last["seq"]) != (e["run_id"], n):
+            fault(f"journal line {n}", "it is not this run's event of that number")
+        before = sha256(line)
+    end = last.get("data", {})
+    if last.get("type") != "run.finished" or (end["verdict"], end["status"]) != (e["outcome"]["verdict"], e["outcome"]["status"]):
+        fault("journal", "its end is not the outcome of the evidence")
+
+
+def check_ledger(folder, e, raw, head):
+    before, records, hashes = ZEROS, [], []
+    for n, name in enumerate(sorted(f for f in os.listdir(folder) if re.fullmatch(r"\d{10}\.json", f)), 1):
+        with open(os.path.join(folder, name), "rb") as f:
+            data = f.read()
+        r = json.loads(data)
+        own_sum(f"ledger {name}", data, r["sum"])
+        if name != f"{n:010d}.json" or r["seq"] != n:
+            fault(f"ledger {name}", f"record {n} is expected here")
+        if r["previous"] != before:
+            fault(f"ledger {name}", "it does not follow the record before it")
+        before = sha256(data)
+        hashes.append(before)
+        if r["run"] == e["run_id"]:
+            records.append((before, r))
+    if head and head.removeprefix("sha256:") not in hashes:
+        fault("ledger", "it does not hold the record with the given SHA-256: its end was cut off")
+    opened = [(h, r) for h, r in records if r["kind"] == "opened"]
+    closed = [r for _, r in records if r["kind"] == "closed"]
+    if len(opened) != 1 or not e["ledger"] or opened[0][0] != e["ledger"]["sha256"] or opened[0][1]["seq"] != e["ledger"]["record"]:
+        fault("ledger", "it did not announce this run as the evidence says")
+    if not closed or not closed[-1]["closed"]["evidence"]:
+        fault("ledger", "no record closes this run with evidence")
+        return
+    c = closed[-1]["closed"]
+    if c["evidence"]["sha256"] != sha256(raw) or c["journal"]["sha256"] != e["journal"]["sha256"]:
+        fault(f"ledger record {closed[-1]['seq']}", "it sealed other bytes")
+    print(f"ledger: {len(hashes)} records, head sha256:{before}, end {'pinned' if head else 'unanchored as far as this program sees'}")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("evidence")
+    p.add_argument("--journal")
+    p.add_argument("--ledger")
+    p.add_argument("--head")
+    a = p.parse_args()
+    with open(a.evidence, "rb") as f:
+        raw = f.read()
+    try:
+        e = json.loads(raw)
+        if not str(e["schema"]).startswith("drkit.evidence/1."):
+            raise ValueError(f"its schema is {e['schema']}")
+        check_evidence(raw, e)
+        beside = os.path.join(os.path.dirname(os.path.abspath(a.evidence)), "journal.jsonl")
+        if a.journal or os.path.exists(beside):
+            with open(a.journal or beside, "rb") as f:
+                check_journal(f.read(), e)
+        if a.ledger:
+            check_ledger(a.ledger, e, raw, a.head)
+    except (ValueError, KeyError, TypeError, AttributeError) as err:
+        fault("input", f"it cannot be read: {err!r}")
+    for f in faults:
+        print("FAULT", f)
+    print("the evidence holds" if not faults else "the evidence does not hold")
+    return 6 if faults else 0
+
+
+sys.exit(main())
