@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"os"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -27,6 +29,7 @@ type checkOptions struct {
 	Manifest string
 	Strict   bool
 	Severity string // the least that is printed
+	Measured string // --measured-boot: a duration, or a file
 }
 
 func newManifestCheck(s *streams, run func(context.Context, *streams, checkOptions) error) *cobra.Command {
@@ -38,6 +41,10 @@ func newManifestCheck(s *streams, run func(context.Context, *streams, checkOptio
 file, and says without booting anything what the engine would refuse, which
 requests would fail, and what would be answered wrongly. Findings of severity
 block, request and silent fail the gate; degraded ones do with --strict.
+
+A time limit of a deploy file that is shorter than the engine's start fails the gate
+where a start was measured: --measured-boot 159s, or a JSON file with "ready" in
+seconds since the process started.
 
 --severity leaves out of what is printed the findings that are less grave. The
 verdict and the files of --report rest on all of them.`,
@@ -55,7 +62,24 @@ verdict and the files of --report rest on all of them.`,
 	o.progressOption.addFlags(c)
 	c.Flags().BoolVar(&o.Strict, "strict", false, "degraded findings fail the gate too")
 	c.Flags().StringVar(&o.Severity, "severity", string(manifest.Info), "print findings of this severity and graver ones: "+severityNames())
+	c.Flags().StringVar(&o.Measured, "measured-boot", "", "compare the deploy files' time limits with this start of the engine: a duration, or a JSON file with ready in seconds")
 	return c
+}
+
+// measuredStart reads --measured-boot.
+func measuredStart(given string) (start rules.Start, err error) {
+	if took, err := time.ParseDuration(given); err == nil && took > 0 {
+		return rules.Start{Took: took, From: "--measured-boot"}, nil
+	}
+	data, err := readFile(given)
+	if err != nil {
+		return start, usage(fmt.Errorf("--measured-boot %s is neither a duration nor a file: %w", given, err), "write it as 159s, or name a JSON file with ready in seconds")
+	}
+	var measured struct{ Ready float64 }
+	if err := json.Unmarshal(data, &measured); err != nil || !(measured.Ready > 0 && measured.Ready < 1e7) {
+		return start, usage(fmt.Errorf("--measured-boot %s: no ready in seconds", given), `write {"ready": 159.0}`)
+	}
+	return rules.Start{Took: time.Duration(measured.Ready * float64(time.Second)), From: given}, nil
 }
 
 func severityNames() string {
@@ -111,12 +135,21 @@ func runManifestCheck(ctx context.Context, s *streams, o checkOptions) error {
 	if err != nil {
 		return err
 	}
+	var start rules.Start
+	if o.Measured != "" {
+		if start, err = measuredStart(o.Measured); err != nil {
+			return err
+		}
+	}
 	m, svc, err := o.subject(ctx, s)
 	if err != nil {
 		return err
 	}
 	res := checked{Schema: "drkit.check/1.0", Service: m.Service, Release: m.Release, Files: len(m.Contents.Files), Findings: []manifest.Finding{}}
 	res.Findings = append(res.Findings, rules.Check(m)...)
+	if start.Took > 0 {
+		res.Findings = rules.WithStart(res.Findings, m, start)
+	}
 	if svc != nil {
 		res.Findings = append(rules.Apply(res.Findings, waivers(svc), now()), notes(svc)...)
 	}

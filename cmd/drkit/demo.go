@@ -221,7 +221,7 @@ func (d *demonstration) forget(ctx context.Context) error {
 
 func (d *demonstration) verify(ctx context.Context, want errext.Status) error {
 	return d.act("verify", want, func() error {
-		return runVerify(ctx, d.s, verifyOptions{serviceOption: d.service(), outputOption: asText, progressOption: quiet, Level: "checksum", Require: "claimed"})
+		return runVerify(ctx, d.s, verifyOptions{serviceOption: d.service(), outputOption: asText, progressOption: quiet, depthOption: depthOption{Level: "checksum", Require: "claimed", SampleBy: "count"}, copyImagesOption: copyImagesOption{"skip"}})
 	})
 }
 

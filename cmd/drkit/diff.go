@@ -22,6 +22,7 @@ type diffOptions struct {
 	serviceOption
 	releaseOption
 	outputOption
+	reportOption
 	progressOption
 	Files    []string // two manifest files
 	From, To string
@@ -62,6 +63,7 @@ of drkit.yaml, or in the folders of --content. What is used is hashed first.`,
 	o.serviceOption.addFlags(c)
 	o.releaseOption.addFlags(c)
 	o.outputOption.addFlags(c)
+	o.reportOption.addFlags(c)
 	o.progressOption.addFlags(c)
 	c.Flags().StringVar(&o.From, "from", "", "compare from this release of the source region's store (an id, or its beginning)")
 	c.Flags().StringVar(&o.To, "to", "", "compare to this release; without it, to what would be released now")
@@ -110,19 +112,23 @@ func runManifestDiff(ctx context.Context, s *streams, o diffOptions) error {
 		}
 	}
 	res.Matters = res.Result.Matters(o.Strict)
+	rep := o.result(res, svc)
+	lost := o.write(s, rep)
+	return reported(s, o.print(s, res), lost, rep.Status)
+}
+
+func (o diffOptions) print(s *streams, res diffed) error {
 	if o.json() {
-		err = writeJSON(s, res)
-	} else {
-		err = printDiff(s, res)
+		return writeJSON(s, res)
 	}
-	if err == nil && res.Matters {
-		return conclude(errext.Gate)
-	}
-	return err
+	return printDiff(s, res)
 }
 
 func (o diffOptions) check() error {
 	if err := o.outputOption.check(); err != nil {
+		return err
+	}
+	if err := o.reportOption.check(); err != nil {
 		return err
 	}
 	if err := o.releaseOption.check(); err != nil {

@@ -23,15 +23,18 @@ type afterOptions struct {
 	serviceOption
 	outputOption
 	progressOption
-	Run   string
-	Dir   string
-	Speed float64
+	ledgerOption
+	Run     string
+	Dir     string
+	Speed   float64
+	Reports []string
 }
 
 func (o *afterOptions) addFlags(c *cobra.Command) {
 	o.serviceOption.addFlags(c)
 	o.outputOption.addFlags(c)
 	c.Flags().StringVar(&o.Dir, "run-dir", "", "folder of the runs (default: run.dir of drkit.yaml)")
+	c.Flags().StringVar(&o.Ledger, "ledger", "", "ledger of the runs, a folder or a bucket (default: run.ledger of drkit.yaml)")
 }
 
 // runs is the folder of the runs: the flag, else drkit.yaml's, else .drkit.
@@ -118,12 +121,15 @@ func runDrillAbort(ctx context.Context, s *streams, o afterOptions) error {
 	if n := journal.Cut(); n > 0 {
 		fmt.Fprintf(s.Err, "a half line of %d bytes at the journal's end was cut off\n", n)
 	}
+	if empty(journal.Path()) {
+		return o.close(ctx, s, dir, id)
+	}
 	ended := alreadyEnded(journal)
 	run, err := drill.Abort(ctx, journal, undos(), drillreport.NewPlain(s.Err))
 	if err != nil {
 		return err
 	}
-	if err := writeReports(s, run, ledger.Dir(dir, id), nil, o.json()); err != nil {
+	if err := errors.Join(writeReports(s, run, ledger.Dir(dir, id), nil, o.json()), o.close(ctx, s, dir, id)); err != nil {
 		return err
 	}
 	if left := run.Left(); len(left) > 0 {
@@ -133,6 +139,22 @@ func runDrillAbort(ctx context.Context, s *streams, o afterOptions) error {
 		fmt.Fprintf(s.Err, "run %s had ended clean: nothing was left to take back\n", id)
 	}
 	return nil
+}
+
+// close writes the evidence of a run and closes it in the ledger, after everything
+// is taken back: no trouble with a ledger may keep a person from that.
+func (o *afterOptions) close(ctx context.Context, s *streams, dir, id string) error {
+	chain, err := o.ledgerOption.chain(s, o.File, dir)
+	if err != nil {
+		return errext.WithStatus(err, errext.Evidence)
+	}
+	return seal(ctx, s, chain, dir, id)
+}
+
+// empty says that a run was killed before its journal said anything.
+func empty(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() == 0
 }
 
 func alreadyEnded(j *ledger.Journal) bool {
@@ -157,6 +179,7 @@ journal that contradicts itself is refused (status 6).`,
 	}
 	o.addFlags(c)
 	o.progressOption.addFlags(c)
+	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH, html=PATH, json=PATH or junit=PATH (repeatable)")
 	c.Flags().Float64Var(&o.Speed, "speed", 0, "play it on the screen, so many times faster than it was; 0 prints the report alone")
 	return c
 }
@@ -166,6 +189,10 @@ func runDrillReplay(ctx context.Context, s *streams, o afterOptions) error {
 		return err
 	}
 	mode, err := o.mode(s)
+	if err != nil {
+		return err
+	}
+	reports, err := parseReports(o.Reports)
 	if err != nil {
 		return err
 	}
@@ -189,7 +216,7 @@ func runDrillReplay(ctx context.Context, s *streams, o afterOptions) error {
 	if o.json() {
 		format = "json"
 	}
-	if err := drillFormats[format](s.Out, run); err != nil {
+	if err := errors.Join(drillFormats[format](s.Out, run), writeEach(s, run, reports)); err != nil {
 		return err
 	}
 	if run.Finished == nil {

@@ -21,10 +21,11 @@ type drillReport struct{ format, path string }
 var drillFormats = map[string]func(io.Writer, *drill.Run) error{
 	"markdown": drillreport.Markdown,
 	"json":     drillreport.JSON,
+	"html":     drillreport.HTML,
 }
 
 func parseReports(specs []string) ([]drillReport, error) {
-	if err := checkReports(specs, "markdown", "json", "junit"); err != nil {
+	if err := checkReports(specs, "markdown", "html", "json", "junit"); err != nil {
 		return nil, err
 	}
 	var all []drillReport
@@ -42,6 +43,19 @@ func parseReports(specs []string) ([]drillReport, error) {
 // and prints it.
 func writeReports(s *streams, run *drill.Run, dir string, reports []drillReport, asJSON bool) error {
 	reports = append(reports, drillReport{"markdown", filepath.Join(dir, "result.md")}, drillReport{"json", filepath.Join(dir, "result.json")})
+	errs := []error{writeEach(s, run, reports)}
+	if asJSON {
+		errs = append(errs, drillreport.JSON(s.Out, run))
+	} else {
+		_, err := io.WriteString(s.Out, tui.Summary(run, 100))
+		errs = append(errs, err)
+	}
+	fmt.Fprintf(s.Err, "journal, result.md and result.json: %s\n", dir)
+	return errors.Join(errs...)
+}
+
+// writeEach writes each report, whatever became of the others.
+func writeEach(s *streams, run *drill.Run, reports []drillReport) error {
 	var errs []error
 	for _, r := range reports {
 		data, err := drillBytes(s, run, r.format)
@@ -51,13 +65,6 @@ func writeReports(s *streams, run *drill.Run, dir string, reports []drillReport,
 		}
 		errs = append(errs, writeFile(r.path, data))
 	}
-	if asJSON {
-		errs = append(errs, drillreport.JSON(s.Out, run))
-	} else {
-		_, err := io.WriteString(s.Out, tui.Summary(run, 100))
-		errs = append(errs, err)
-	}
-	fmt.Fprintf(s.Err, "journal, result.md and result.json: %s\n", dir)
 	return errors.Join(errs...)
 }
 

@@ -39,6 +39,8 @@ type drillOptions struct {
 	Release, Target, Playbook string
 	Demo                      bool
 	Reports                   []string
+	Scenario                  drill.Scenario
+	Metrics                   string
 }
 
 func newDrillRun(s *streams, run func(context.Context, *streams, drillOptions) error) *cobra.Command {
@@ -60,8 +62,19 @@ and on Ctrl-C; after a kill -9, drkit drill abort does it from the journal.`,
 	c.Flags().StringVar(&o.Target, "target", "", "region that takes over (needed when there are several)")
 	c.Flags().StringVar(&o.Playbook, "playbook", "", "built-in name or file (default: that of drkit.yaml)")
 	c.Flags().BoolVar(&o.Demo, "demo", false, "label the run a demonstration: the stand-in engine and the reference router are accepted; its verdict is the demonstration's, and proves nothing of production")
-	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH, json=PATH or junit=PATH (repeatable)")
+	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH, html=PATH, json=PATH or junit=PATH (repeatable)")
+	c.Flags().StringVar(&o.Metrics, "metrics", "", "also write the state of all runs for Prometheus' textfile collector to this file")
+	o.addScenario(c)
 	return c
+}
+
+// addScenario adds what evidence says of the occasion.
+func (o *drillOptions) addScenario(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.Scenario.ID, "scenario", "", "for the evidence: which scenario of yours this drills")
+	f.StringVar(&o.Scenario.Severity, "severity", "", "for the evidence: how severe it is, in your own words")
+	f.StringVar(&o.Scenario.Trigger, "trigger", "", "for the evidence: why now (scheduled, change, …)")
+	f.StringVar(&o.Scenario.ChangeRef, "change-ref", "", "for the evidence: the ticket of the change that this follows")
 }
 
 func runDrill(ctx context.Context, s *streams, o drillOptions) error {
@@ -80,6 +93,9 @@ func runDrill(ctx context.Context, s *streams, o drillOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := stateApart(ctx, s, d.target.region); err != nil {
+		return err
+	}
 	run, err := d.run(ctx, s, mode)
 	if run == nil || run.Finished == nil {
 		return err
@@ -89,10 +105,35 @@ func runDrill(ctx context.Context, s *streams, o drillOptions) error {
 		printError(s, lost)
 		status = errext.Combine(errext.Evidence, status)
 	}
+	if failed := d.metrics(ctx, s); failed != nil {
+		printError(s, failed)
+		status = errext.Combine(errext.Failed, status)
+	}
 	if err != nil {
 		return errors.Join(err, conclude(status))
 	}
 	return conclude(status)
+}
+
+// metrics writes the state of all runs, this one among them.
+func (d *drillPlan) metrics(ctx context.Context, s *streams) error {
+	if d.o.Metrics == "" {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	chain, err := ledgerOf(s, d.svc)
+	if err != nil {
+		return err
+	}
+	p, err := readPast(ctx, s, chain, d.svc.Run.Dir.Path)
+	if err != nil {
+		return err
+	}
+	today := drillreport.Today{Now: now()}
+	if err := compareWith(ctx, &today, d.svc); err != nil {
+		return err
+	}
+	return writeDrillMetrics(d.o.Metrics, drillreport.NewStatus(p.history, today), p.audit)
 }
 
 // drillPlan is a drill before it starts.
@@ -166,6 +207,11 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 		return nil, err
 	}
 	defer journal.Close()
+	d.context(ctx, &start)
+	chain, err := d.announce(ctx, s, &start)
+	if err != nil {
+		return nil, errors.Join(err, d.forget(journal))
+	}
 	world := d.world(start)
 	defer world.Close()
 	ctx, abort := context.WithCancelCause(ctx)
@@ -175,7 +221,16 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 	runner := drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Undo: undos(), Leave: left}
 	run, err := runner.Run(causeWithStatus(ctx), d.id, start)
 	closeDisplay(run)
+	if err == nil && run.Finished != nil {
+		err = seal(ctx, s, chain, d.svc.Run.Dir.Path, d.id)
+	}
 	return run, err
+}
+
+// forget removes the folder of a run that never was: its journal holds nothing, and
+// the ledger does not know it.
+func (d *drillPlan) forget(j *ledger.Journal) error {
+	return errors.Join(j.Close(), os.Remove(j.Path()), os.Remove(d.dir))
 }
 
 // leaving makes the channel that ends a run at once, without undo: closed by the
@@ -254,6 +309,7 @@ func (d *drillPlan) world(start drill.RunStarted) *step.World {
 		Launcher: d.launcher, UndoLaunch: undoLaunch(d.launcher), Validate: process.Validate,
 		OpenDir:   func(path string) store.ReadWriter { return dir.Plain(path) },
 		NewRouter: newRouter, Router: d.router(), Objectives: start.Objectives, Waivers: waivers(d.svc), HTTP: httpClient(),
+		Measured: d.earlierStart,
 	}
 	for _, a := range d.svc.Model.Adapters {
 		w.Adapters = append(w.Adapters, a.Name)
@@ -266,7 +322,7 @@ func (d *drillPlan) world(start drill.RunStarted) *step.World {
 
 func stepRegion(c copyOf) step.Region {
 	return step.Region{Name: c.region.Name, Residency: c.region.Residency, Store: c.store, State: c.state,
-		Location: c.region.Store.String(), StateLocation: c.region.State.String(), Command: c.region.Canary.Command}
+		Location: c.region.Store.URL(), StateLocation: c.region.State.URL(), Command: c.region.Canary.Command}
 }
 
 // served is the model name that canaries serve and traffic asks for: the one in

@@ -76,10 +76,11 @@ type engineView struct {
 	Version   string                   `json:"version"`                   // the release whose options were used
 	Assumed   bool                     `json:"version_assumed,omitempty"` // nothing names a version: it is the one that drkit knows best
 	Region    string                   `json:"region,omitempty"`
-	Source    string                   `json:"source,omitempty"` // "path:line" of the deploy file that starts it
-	Model     string                   `json:"model"`
-	Options   map[string]any           `json:"options"` // by destination name, those that differ from their defaults
-	Sources   map[string]engine.Source `json:"sources"` // of options, by destination name, and of unknown ones
+	Source    string                   `json:"source,omitempty"`        // "path:line" of the deploy file that starts it
+	Model     string                   `json:"model"`                   // "": none is named, see Default
+	Default   string                   `json:"default_model,omitempty"` // what the engine serves where nothing names a model
+	Options   map[string]any           `json:"options"`                 // by destination name, those that differ from their defaults
+	Sources   map[string]engine.Source `json:"sources"`                 // of options, by destination name, and of unknown ones
 	Unknown   []string                 `json:"unknown"`
 	WouldExit *int                     `json:"would_exit"` // the engine's exit status; null: it goes on to load the model
 	ErrorType string                   `json:"error_type,omitempty"`
@@ -324,12 +325,20 @@ func (o engineConfigOptions) view(l engineLine) engineView {
 		Unknown: r.Unknown, WouldExit: r.WouldExit, ErrorType: r.ErrorType, Error: r.Error, Judged: r.Judged && l.Exact,
 		Problems: []engineProblem{}, Changes: []engine.Change{}}
 	v.Assumed = cmd.Version == ""
+	if l.anyModel && !unnamed && !namesModel(r.Options) { // a deploy file alone: a model may be named where the image is run
+		v.Default, v.Model = v.Model, ""
+	}
 	v.Options, v.Unknown = orEmpty(v.Options), append([]string{}, v.Unknown...)
 	for _, p := range r.Problems {
 		v.Problems = append(v.Problems, engineProblem{Path: p.Path, Line: p.Line, Kind: p.Kind, Option: p.Option, What: p.What, Seen: p.Seen})
 	}
 	v.compare(cmd, own, o.Version)
 	return v
+}
+
+// namesModel reports whether a command line names a model.
+func namesModel(options map[string]any) bool {
+	return slices.ContainsFunc([]string{"model_tag", "model_path", "model"}, func(dest string) bool { _, ok := options[dest]; return ok })
 }
 
 func orEmpty(m map[string]any) map[string]any {

@@ -45,6 +45,8 @@ func printEngine(s *streams, v engineView) {
 	switch {
 	case v.WouldExit != nil:
 		fmt.Fprintf(s.Out, "would exit with status %d: %s\n", *v.WouldExit, v.Error)
+	case v.Default != "":
+		fmt.Fprintf(s.Out, "names no model: one is named where it is run, or the engine serves its default, %s\n", v.Default)
 	case v.Model == "":
 		fmt.Fprintln(s.Out, "serves the model that the release names")
 	default:

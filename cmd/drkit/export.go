@@ -52,7 +52,7 @@ Equal manifests give equal bytes.`,
 	o.progressOption.addFlags(c)
 	o.treeOption.addFlags(c)
 	c.Flags().StringVar(&o.Format, "format", "oms", "the format: oms, sha256sum or cyclonedx")
-	c.Flags().StringVarP(&o.Out, "out", "o", "", "write to this file instead of stdout")
+	c.Flags().StringVarP(&o.Out, "out", "o", "", "write to this file instead of stdout (-)")
 	return c
 }
 
@@ -86,7 +86,7 @@ func runManifestExport(ctx context.Context, s *streams, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.Out == "" {
+	if toStdout(o.Out) {
 		_, err := s.Out.Write(data)
 		return err
 	}

@@ -50,7 +50,7 @@ nothing and leave the release id as it is.`,
 	o.serviceOption.addFlags(c)
 	o.progressOption.addFlags(c)
 	o.imagesOption.addFlags(c)
-	c.Flags().StringVarP(&o.Out, "out", "o", "", "write the manifest to this file instead of stdout")
+	c.Flags().StringVarP(&o.Out, "out", "o", "", "write the manifest to this file instead of stdout (-)")
 	return c
 }
 
@@ -77,7 +77,7 @@ func runManifestBuild(ctx context.Context, s *streams, o buildOptions) error {
 		fmt.Fprintf(s.Err, "%d problems in the content: drkit manifest check says what they mean\n", n)
 	}
 	write := func(w io.Writer) error { return manifest.Write(w, m) }
-	if o.Out == "" {
+	if toStdout(o.Out) {
 		lines := &wholeLines{w: s.Out}
 		return errors.Join(write(lines), lines.flush())
 	}
@@ -90,6 +90,9 @@ func runManifestBuild(ctx context.Context, s *streams, o buildOptions) error {
 	fmt.Fprintf(s.Err, "release %s: %d files, %s, written to %s\n", m.Release, len(m.Contents.Files), byteCount(totalSize(m)), o.Out)
 	return nil
 }
+
+// toStdout reports whether -o names no file: it was not given, or is "-".
+func toStdout(out string) bool { return out == "" || out == "-" }
 
 // wholeLines hands on whole lines: the redactor would not see a secret that is cut
 // in two.
@@ -140,6 +143,9 @@ func writeFile(path string, data []byte) error {
 
 // writeFileBy is writeFile for what writes its data itself.
 func writeFileBy(path string, write func(io.Writer) error) error {
+	if path == "-" {
+		return usage(errors.New("a file named - would be written"), "name a file; ./- if it is to have that name")
+	}
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():

@@ -21,3 +21,14 @@ func boundMemory() (restore func()) {
 	old := debug.SetMemoryLimit(softLimit)
 	return func() { debug.SetMemoryLimit(old) }
 }
+
+// sparing makes the garbage collector work earlier, unless GOGC says another
+// figure, and returns what takes it back. verify waits for stores most of its
+// time, and is meant to run beside engines.
+func sparing() (restore func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	old := debug.SetGCPercent(30)
+	return func() { debug.SetGCPercent(old) }
+}

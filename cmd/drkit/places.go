@@ -5,23 +5,44 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"drkit/internal/service"
 )
 
 // apart refuses regions whose stores are one place, or lie in one another, through
-// symbolic links or mounts: a copy that is the source itself proves nothing. What
-// is only a matter of spelling was refused when drkit.yaml was read.
+// symbolic links, mounts, or an endpoint that the environment names: a copy that is
+// the source itself proves nothing. What is only a matter of spelling was refused
+// when drkit.yaml was read.
 func apart(svc *service.Service) error {
 	for i, a := range svc.Regions {
 		for j, b := range svc.Regions {
-			if i != j && a.Store.Scheme == service.SchemeFile && b.Store.Scheme == service.SchemeFile && liesIn(b.Store.Path, a.Store.Path) {
-				return usage(fmt.Errorf("the store of region %s (%s) lies in that of region %s (%s), through a link or mount", b.Name, b.Store.Raw, a.Name, a.Store.Raw),
+			if i != j && holdsPlace(a.Store, b.Store) {
+				return usage(fmt.Errorf("the store of region %s (%s) lies in that of region %s (%s), through a link, a mount or the environment's endpoint", b.Name, b.Store.Raw, a.Name, a.Store.Raw),
 					"give every region a place of its own")
 			}
 		}
 	}
 	return nil
+}
+
+func holdsPlace(outer, inner service.Location) bool {
+	switch {
+	case outer.Scheme != inner.Scheme:
+		return false
+	case outer.Scheme == service.SchemeFile:
+		return liesIn(inner.Path, outer.Path)
+	case outer.Scheme == service.SchemeS3 && bucketName(outer) == bucketName(inner):
+		a, err := openBucket(outer)
+		b, err2 := openBucket(inner)
+		return err == nil && err2 == nil && strings.HasPrefix(b.Location(), a.Location()) // what cannot be opened is said by who needs it
+	}
+	return false
+}
+
+func bucketName(l service.Location) string {
+	bucket, _, _ := strings.Cut(l.Path, "/")
+	return bucket
 }
 
 // liesIn reports whether path, or a folder above it, is the folder root.

@@ -30,6 +30,7 @@ type replicateOptions struct {
 	outputOption
 	progressOption
 	DryRun, Yes, DeleteExtra bool
+	From                     string // a verification's result
 }
 
 func newReplicate(s *streams, run func(context.Context, *streams, replicateOptions) error) *cobra.Command {
@@ -53,7 +54,9 @@ as they are now: drkit manifest build -o m.json, then drkit replicate --manifest
 	o.progressOption.addFlags(c)
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "show the plan and change nothing")
 	c.Flags().BoolVar(&o.Yes, "yes", false, "carry out the plan without asking")
+	c.Flags().StringVar(&o.From, "from", "", "take this result of drkit verify (--result FILE) instead of verifying first; refused when a copy changed since")
 	c.Flags().BoolVar(&o.DeleteExtra, "delete-extra", false, "delete files of the copy that the release does not list")
+	c.AddCommand(newAdvise(s, runAdvise))
 	return c
 }
 
@@ -78,6 +81,9 @@ func runReplicate(ctx context.Context, s *streams, o replicateOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := stateApart(ctx, s, regionsOf(svc)...); err != nil {
+		return err
+	}
 	meter := newMeter(s, mode)
 	defer meter.close()
 	c, err := o.choose(ctx, svc, meter.progress())
@@ -89,7 +95,11 @@ func runReplicate(ctx context.Context, s *streams, o replicateOptions) error {
 		return err
 	}
 	vopts := verify.Options{Level: verify.ByContent, Require: store.Content, Progress: meter.progress()}
-	plan, err := makePlan(ctx, o, svc, c, regions, vopts)
+	found, proven, err := o.survey(ctx, c, regions, vopts)
+	if err != nil {
+		return err
+	}
+	plan, err := makePlan(ctx, o, svc, c, found)
 	if err != nil {
 		return err
 	}
@@ -98,7 +108,7 @@ func runReplicate(ctx context.Context, s *streams, o replicateOptions) error {
 	}
 	lazy := lazySources{svc: svc, files: c.files, meter: meter}
 	res, err := replicate.Execute(ctx, plan, replicate.ExecuteInput{
-		Manifest: c.manifest, Regions: regions, Verify: vopts, Progress: meter.progress(),
+		Manifest: c.manifest, Regions: regions, Verify: vopts, Progress: meter.progress(), Proven: proven,
 		Content: func(f manifest.File) (store.Body, error) { return lazy.body(ctx, f) },
 	})
 	if err != nil && errext.Hint(err) == "" {
@@ -148,12 +158,28 @@ func replicateRegions(svc *service.Service) ([]replicate.Region, error) {
 	return all, nil
 }
 
-// makePlan surveys the regions and refuses to publish what fails the gate.
-func makePlan(ctx context.Context, o replicateOptions, svc *service.Service, c chosen, regions []replicate.Region, vopts verify.Options) (replicate.Plan, error) {
-	found, err := replicate.Survey(ctx, c.manifest, regions, vopts)
-	if err != nil {
-		return replicate.Plan{}, err
+// survey looks at every region's copy, or takes what drkit verify saw of it.
+func (o replicateOptions) survey(ctx context.Context, c chosen, regions []replicate.Region, vopts verify.Options) ([]replicate.Found, map[string]*verify.State, error) {
+	if o.From == "" {
+		found, err := replicate.Survey(ctx, c.manifest, regions, vopts)
+		return found, nil, err
 	}
+	data, err := readFile(o.From)
+	if err != nil {
+		return nil, nil, usage(fmt.Errorf("--from: %w", err), "write it with drkit verify --result "+o.From)
+	}
+	_, results, err := readVerifyDocument(o.From, data)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, r := range results {
+		results[i] = withoutImages(r) // files are copied here, images are not
+	}
+	return replicate.SurveyFrom(ctx, c.manifest, regions, results, vopts)
+}
+
+// makePlan refuses to publish what fails the gate.
+func makePlan(ctx context.Context, o replicateOptions, svc *service.Service, c chosen, found []replicate.Found) (replicate.Plan, error) {
 	borders, err := probeBorders(ctx, svc, c)
 	if err != nil {
 		return replicate.Plan{}, err

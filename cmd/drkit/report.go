@@ -25,16 +25,17 @@ var reportForms = map[string]func(io.Writer, report.Result) error{
 	"junit":    report.JUnit,
 	"sarif":    report.SARIF,
 	"markdown": func(w io.Writer, r report.Result) error { return report.Markdown(w, r, report.MaxSummary) },
+	"html":     report.HTML,
 	"github":   report.GitHub,
 }
 
 func (o *reportOption) addFlags(c *cobra.Command) {
-	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: junit=PATH, sarif=PATH, markdown=PATH, or github for annotations and the job summary (repeatable)")
+	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: junit=PATH, sarif=PATH, markdown=PATH, html=PATH, or github for annotations and the job summary (repeatable)")
 }
 
 // check refuses a --report before work begins that could not be written after it.
 func (o *reportOption) check() error {
-	if err := checkReports(o.Reports, "junit", "sarif", "markdown", "github"); err != nil {
+	if err := checkReports(o.Reports, "junit", "sarif", "markdown", "html", "github"); err != nil {
 		return err
 	}
 	var errs []error

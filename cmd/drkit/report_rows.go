@@ -114,8 +114,12 @@ func (o verifyOptions) result(svc *service.Service, findings []manifest.Finding,
 			out.Rows = append(out.Rows, row)
 		}
 	}
+	out.Properties = append(out.Properties, verifyreport.Properties(results...)...)
 	out.Rows = append(out.Rows, findingRows(findings, at, false)...)
 	out.Verdict = fmt.Sprintf("%d of %d copies hold", hold, len(results))
+	if len(results) == 1 { // says of what part, and with what accepted
+		out.Verdict = verifyreport.Verdict(results[0])
+	}
 	if n := len(findings); n > 0 {
 		out.Verdict += fmt.Sprintf("; findings that fail the gate of the release itself: %d", n)
 	}

@@ -74,9 +74,11 @@ func newRoot(s *streams) *cobra.Command {
 		Long:          "drkit answers one question for a team that serves its own LLMs: if this region is gone,\ncan the other one take over, with the same answers, inside the time that was promised?\n\nStart with `drkit demo`.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       toolVersion(),
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SetVersionTemplate("drkit {{.Version}}\n")
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.SetIn(s.In)

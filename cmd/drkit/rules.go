@@ -22,7 +22,7 @@ func newRules(s *streams) *cobra.Command {
 		}},
 		&cobra.Command{Use: "explain RULE", Short: "Explain a rule", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
 			for _, r := range rules.All() {
-				if strings.EqualFold(r.ID, args[0]) {
+				if plainID(r.ID) == plainID(args[0]) {
 					_, err := fmt.Fprintf(s.Out, "%s (%s): %s\n\n%s\n\nMore: %s\n", r.ID, r.Severity, r.Title, r.Sentence, r.Doc())
 					return err
 				}
@@ -31,4 +31,9 @@ func newRules(s *streams) *cobra.Command {
 		}},
 	)
 	return c
+}
+
+// plainID is a rule's id as people type it: e3 and E-3 are one.
+func plainID(id string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(id))
 }

@@ -107,7 +107,7 @@ itself, and each --ignore-path.`,
 	o.subjectOption.addFlags(c)
 	c.Flags().StringVar(&o.Key, "key", "", "file with the private key (PEM: PKCS #8 or SEC 1)")
 	c.Flags().StringVar(&o.PasswordEnv, "password-env", "", "environment variable with the password of an encrypted key")
-	c.Flags().StringVarP(&o.Out, "out", "o", "", "write the bundle to this file instead of stdout")
+	c.Flags().StringVarP(&o.Out, "out", "o", "", "write the bundle to this file instead of stdout (-)")
 	c.Flags().StringArrayVar(&o.Ignore, "ignore-path", nil, "leave out this file or folder, relative to the model; repeatable")
 	return c
 }
@@ -169,7 +169,7 @@ func (o signOptions) statement(ctx context.Context, s *streams) (*oms.Statement,
 		return nil, err
 	}
 	ignore := slices.Concat(oms.GitPaths, o.Ignore)
-	if own := inside(o.Folder, o.Out); own != "" {
+	if own := inside(o.Folder, o.Out); own != "" && !toStdout(o.Out) {
 		ignore = append(ignore, own)
 	}
 	meter := newMeter(s, mode)
@@ -193,7 +193,7 @@ func (o signOptions) write(s *streams, st *oms.Statement, key crypto.Signer, bun
 	if n := len(st.Resources) - len(oms.Without(st.Resources, []string{".cache/huggingface"})); n > 0 {
 		fmt.Fprintf(s.Err, "%d files of .cache/huggingface are signed too; they differ between equal downloads: --ignore-path .cache/huggingface leaves them out\n", n)
 	}
-	if o.Out == "" {
+	if toStdout(o.Out) {
 		_, err := s.Out.Write(bundle)
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	"drkit/internal/store"
 	"drkit/internal/store/dir"
 	"drkit/internal/store/hf"
+	"drkit/internal/store/s3"
 	"drkit/manifest"
 	"drkit/manifest/release"
 )
@@ -33,10 +34,29 @@ import (
 // openStore opens a region's store or state for reading and writing. A copy that
 // is made of links to elsewhere is no copy: links in it are errors.
 func openStore(l service.Location) (store.ReadWriter, error) {
-	if l.Scheme == service.SchemeFile {
+	switch l.Scheme {
+	case service.SchemeFile:
 		return dir.Plain(l.Path), nil
+	case service.SchemeS3:
+		s, err := openBucket(l)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
 	}
 	return nil, unsupported(l)
+}
+
+// openBucket opens what lies beneath a bucket's prefix. It asks nothing of the
+// bucket yet.
+func openBucket(l service.Location, change ...func(*s3.Options)) (*s3.Store, error) {
+	bucket, prefix, _ := strings.Cut(l.Path, "/")
+	o := s3.Options{Bucket: bucket, Prefix: prefix, Region: l.S3.Region, Endpoint: l.S3.Endpoint, Profile: l.S3.Profile, AssumeRole: l.S3.AssumeRole,
+		PathStyle: l.S3.PathStyle, Checksums: l.S3.Checksums, KMSKey: l.S3.KMSKey, RequesterPays: l.S3.RequesterPays}
+	for _, c := range change {
+		c(&o)
+	}
+	return s3.New(context.Background(), o)
 }
 
 // openSource opens a place that is only read: a model, an adapter. Links are
@@ -51,8 +71,30 @@ func openSource(l service.Location) (store.Source, error) {
 		return dir.New(l.Path), nil
 	case service.SchemeHF:
 		return sourceOr(hf.New(l.Path, hf.FromEnv(os.Getenv)))
+	case service.SchemeS3:
+		return sourceOr(openBucket(l))
 	}
 	return nil, unsupported(l)
+}
+
+// openModel opens what a release is built from. In a bucket that keeps versions
+// each object is pinned to the one that was listed.
+func openModel(ctx context.Context, l service.Location) (store.Source, error) {
+	if l.Scheme != service.SchemeS3 {
+		return openSource(l)
+	}
+	bucket, err := openBucket(l)
+	if err != nil {
+		return nil, err
+	}
+	keeps, err := bucket.Versioned(ctx)
+	if errors.Is(err, store.ErrDenied) || errors.Is(err, s3.ErrNoAnswer) {
+		return bucket, nil // objects are then pinned by ETag while they are read
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sourceOr(openBucket(l, func(o *s3.Options) { o.Versions = keeps }))
 }
 
 // sourceOr keeps a source that failed from becoming an interface that is not nil.
@@ -64,7 +106,7 @@ func sourceOr[T store.Source](s T, err error) (store.Source, error) {
 }
 
 func unsupported(l service.Location) error {
-	return usage(fmt.Errorf("%s: %s:// stores are not supported by this version", l.Raw, l.Scheme), "use a directory; partial coverage would be worse than none")
+	return usage(fmt.Errorf("%s: %s:// stores are not supported by this version", l.Raw, l.Scheme), "use a directory or a bucket; partial coverage would be worse than none")
 }
 
 // notYet refuses a setting that decodes but that no command of this version
@@ -208,7 +250,11 @@ func readManifest(path string) (*manifest.Manifest, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, errext.WithHint(fmt.Errorf("reading the manifest: %w", err), "write one with drkit manifest build -o "+path)
+		err = errext.WithHint(fmt.Errorf("reading the manifest: %w", err), "write one with drkit manifest build -o "+path)
+		if errors.Is(err, fs.ErrNotExist) { // a name that was given and is not there, as with drkit.yaml
+			err = errext.WithStatus(err, errext.Usage)
+		}
+		return nil, err
 	}
 	rebuild := "this is not a manifest of drkit's; a service file is named with -f"
 	m, err := manifest.Decode(data)
@@ -225,7 +271,7 @@ func readManifest(path string) (*manifest.Manifest, error) {
 func buildRelease(ctx context.Context, svc *service.Service, p progress.Progress) (*manifest.Manifest, *manifest.Files, error) {
 	in := manifest.Input{Service: svc.Metadata.Name, Tool: toolVersion(), Progress: p, Images: svc.Deploy.Images,
 		Engine: manifest.EngineInput{Kind: svc.Engine.Kind, Version: svc.Engine.Version, Args: svc.Engine.Args, Env: svc.Engine.Env}}
-	if err := models(svc, &in); err != nil {
+	if err := models(ctx, svc, &in); err != nil {
 		return nil, nil, err
 	}
 	if err := partFiles(svc, &in); err != nil {
@@ -257,8 +303,8 @@ func placesOf(r service.Region) manifest.RegionPlaces {
 	return p
 }
 
-func models(svc *service.Service, in *manifest.Input) error {
-	source, err := openSource(svc.Model.Source)
+func models(ctx context.Context, svc *service.Service, in *manifest.Input) error {
+	source, err := openModel(ctx, svc.Model.Source)
 	if err != nil {
 		return err
 	}
@@ -268,7 +314,7 @@ func models(svc *service.Service, in *manifest.Input) error {
 		to   *[]manifest.Tree
 	}{{svc.Model.Adapters, &in.Adapters}, {svc.Model.Drafts, &in.Drafts}} {
 		for _, extra := range list.from {
-			source, err := openSource(extra.Source)
+			source, err := openModel(ctx, extra.Source)
 			if err != nil {
 				return err
 			}
@@ -276,7 +322,7 @@ func models(svc *service.Service, in *manifest.Input) error {
 		}
 	}
 	for _, r := range svc.Model.Repositories {
-		source, err := openSource(r.Source)
+		source, err := openModel(ctx, r.Source)
 		if err != nil {
 			return err
 		}
