@@ -31,7 +31,7 @@ func Build(ctx context.Context, in Input) (*Manifest, *Files, error) {
 	}
 	m := &Manifest{Schema: Schema, Service: in.Service}
 	m.Annotations = annotate(c, in)
-	m.Annotations.Origins = c.origins
+	m.Annotations.Origins, m.Annotations.Pins = c.origins, pins(c.items)
 	m.Contents.Files = slices.Grow(m.Contents.Files, len(c.items))
 	for _, it := range c.items {
 		m.Contents.Files = append(m.Contents.Files, it.File)
@@ -40,6 +40,21 @@ func Build(ctx context.Context, in Input) (*Manifest, *Files, error) {
 	sortContents(&m.Contents)
 	m.Release = ReleaseID(m.Contents)
 	return m, newFiles(c.items), nil
+}
+
+// pins are the versions that were read, where the source keeps versions.
+func pins(items []*item) map[string]string {
+	var all map[string]string
+	for _, it := range items {
+		if it.more == nil || it.more.Version == "" {
+			continue
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[it.Subject()] = it.more.Version
+	}
+	return all
 }
 
 // read hashes the items, the largest first so that no worker is left with it at
@@ -134,7 +149,7 @@ func (it *item) unchanged(ctx context.Context, read int64) error {
 		return fmt.Errorf("it changed while it was read: %w", err)
 	case now.Size != was.Size:
 		return fmt.Errorf("it changed while it was read: it had %d bytes, now %d", was.Size, now.Size)
-	case !now.ModTime.Equal(was.ModTime) || now.Version != was.Version:
+	case !now.ModTime.Equal(was.ModTime) || (was.Version != "" && now.Version != was.Version): // a listing may tell no versions
 		return fmt.Errorf("it changed while it was read: it was written again")
 	}
 	return nil

@@ -109,12 +109,15 @@ type Annotations struct {
 	Engine   []EngineFacts   `json:"engine,omitempty"`       // one a region that has its own files, else one
 	Probes   []ProbeFacts    `json:"probes,omitempty"`
 	Origins  []Origin        `json:"origins,omitempty"`
-	Pods     []PodFacts      `json:"pods,omitempty"` // containers that start an engine, with what ends their start
-	Locks    []LockFacts     `json:"locks,omitempty"`
-	Named    []string        `json:"adapters_named,omitempty"` // adapters that a deploy file names, beside those of command lines
-	Images   []ImageFacts    `json:"images,omitempty"`         // what registries said, where they were asked
-	Problems []Problem       `json:"problems,omitempty"`
-	Regions  []RegionSummary `json:"regions,omitempty"`
+	// Pins are the version ids of what was read out of buckets that keep versions,
+	// by part and path.
+	Pins     map[string]string `json:"pins,omitempty"`
+	Pods     []PodFacts        `json:"pods,omitempty"` // containers that start an engine, with what ends their start
+	Locks    []LockFacts       `json:"locks,omitempty"`
+	Named    []string          `json:"adapters_named,omitempty"` // adapters that a deploy file names, beside those of command lines
+	Images   []ImageFacts      `json:"images,omitempty"`         // what registries said, where they were asked
+	Problems []Problem         `json:"problems,omitempty"`
+	Regions  []RegionSummary   `json:"regions,omitempty"`
 }
 
 // Origin says which commit of a repository on a model hub a folder of the model

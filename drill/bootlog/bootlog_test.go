@@ -126,10 +126,10 @@ func TestClassesOfTheSource(t *testing.T) {
 		"TimeoutError: Timed out waiting for engine core processes to start. This is often caused by slow weight loading for large models.":    "EngineReadyTimeout",
 		"RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver / cuda driver combination": "DriverMismatch",
 		"ValueError: VLLM_PORT 'tcp://10.0.0.1:8000' appears to be a URI. This may be caused by a Kubernetes service discovery issue":          "ServiceLinks",
-		"KeyboardInterrupt: terminated":                     "ProbeKilled",
+		"KeyboardInterrupt: terminated":                     "ProbeBudget",
 		"KeyError: 'getpwuid(): uid not found: 1000650000'": "UnknownUID",
 		"ValueError: As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template": "ChatTemplate",
-		"huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach https://huggingface.co/api":                                  "Offline",
+		"huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach https://huggingface.co/api":                                  "OfflineAsset",
 		"(stand-in engine) ERROR: address already in use":                                                                       "PortInUse",
 	} {
 		if f, ok := Classify([]string{line}); !ok || f.Class != want {
@@ -237,4 +237,26 @@ func FuzzLog(f *testing.F) {
 		}
 		Classify([]string{text})
 	})
+}
+
+// TestReportedBoots holds logs of vLLM 0.32.0 that end as public reports do, with
+// the class, the quoted line and what is named as missing.
+func TestReportedBoots(t *testing.T) {
+	for name, want := range map[string]struct{ class, line, model string }{
+		"engine-repo-id.log":        {"OfflineAsset", "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached snapshot folder", "acme/support-8b"},
+		"engine-code-elsewhere.log": {"OfflineAsset", "", ""},
+		"engine-terminated.log":     {"ProbeBudget", "KeyboardInterrupt: terminated", ""},
+	} {
+		lines := read(t, filepath.Join("testdata", "reports", name))
+		f, ok := Classify(lines)
+		if !ok || f.Class != want.class || !strings.HasPrefix(f.Line, want.line) || f.Hint == "" {
+			t.Errorf("%s: got %+v", name, f)
+		}
+		if want.line == "" && !strings.HasPrefix(f.Line, "OSError: We couldn't connect to 'https://huggingface.co'") && !strings.HasPrefix(f.Line, "huggingface_hub.errors.LocalEntryNotFoundError") {
+			t.Errorf("%s: quoted %q", name, f.Line)
+		}
+		if got := HubModel(lines); got != want.model {
+			t.Errorf("%s: the model is %q, want %q", name, got, want.model)
+		}
+	}
 }

@@ -13,6 +13,13 @@ type Failure struct {
 	Hint  string // what to look at or do next
 }
 
+// ProbeBudget is the class of an engine that was ended from outside while it
+// started. Whether a time limit did it, the caller knows: the log does not say.
+const ProbeBudget = "ProbeBudget"
+
+// OfflineAsset is the class of an engine that wants something from a model hub.
+const OfflineAsset = "OfflineAsset"
+
 // A class is a kind of failure and the lines that show it.
 type class struct {
 	name string
@@ -46,13 +53,13 @@ var classes = []class{
 	{"ProcessorMissing", regexp.MustCompile(`Can't load image processor for|Failed to load the processor`), "preprocessor_config.json or processor_config.json is not in the copy"},
 	{"ConfigInvalid", regexp.MustCompile(`is not a valid JSON file|Unrecognized model in |but Transformers does not recognize this architecture`), "config.json is cut short, lacks model_type, or is newer than this engine"},
 	{"ModelMissing", regexp.MustCompile(`Invalid repository ID or local directory specified|Repo id must be in the form`), "there is no model with a config.json at that path"},
-	{"Offline", regexp.MustCompile(`OfflineModeIsEnabled|LocalEntryNotFoundError|MaxRetryError.*huggingface\.co|couldn't connect to 'https://huggingface\.co'`), "the engine wants a file from the hub that the copy does not have: give a local path, and verify the copy"},
+	{OfflineAsset, regexp.MustCompile(`OfflineModeIsEnabled|LocalEntryNotFoundError|MaxRetryError.*huggingface\.co|OSError: We couldn't connect to 'https://huggingface\.co'|Cannot reach https://huggingface\.co|Failed to (?:resolve|establish a new connection).*huggingface\.co`), "the engine wants a file from the hub that the copy does not have: give a local path, and verify the copy"},
 	{"ParallelSize", regexp.MustCompile(`must be divisible by tensor parallel size`), "tensor-parallel-size does not fit the model's heads"},
 	{"Arguments", regexp.MustCompile(`error: unrecognized arguments|error: argument |requires --tool-call-parser|Reasoning parser '.*' not found|Unsupported speculative method|engine\.yaml'|No such file or directory: '[^']+\.ya?ml'`), "the command line or the engine's YAML does not fit this version of the engine"},
 	{"Unsupported", regexp.MustCompile(`Unsupported CPU attention configuration|expected at most \d+ argument\(s\) but received`), "this build of the engine cannot run the model on this device"},
 	{"JSONInvalid", regexp.MustCompile(`json\.decoder\.JSONDecodeError|JSONDecodeError: `), "a JSON file of the copy is cut short or is no JSON (an LFS pointer, an error page): verify the copy"},
 	{"EngineReadyTimeout", regexp.MustCompile(`Timed out waiting for engine core processes to start`), "raise VLLM_ENGINE_READY_TIMEOUT_S (600 s unless set) above the time that the weights need"},
-	{"ProbeKilled", regexp.MustCompile(`KeyboardInterrupt: terminated`), "the engine was ended while it started: its startup probe or time-out is shorter than its boot"},
+	{ProbeBudget, regexp.MustCompile(`KeyboardInterrupt: terminated`), "the engine was ended while it started: its startup probe or time-out is shorter than its boot"},
 }
 
 // python is any other error that ends a traceback.
@@ -85,4 +92,20 @@ func (c class) failure(line string) Failure {
 func (c class) shows(line string) bool {
 	text := strings.TrimSpace(Strip(line))
 	return c.line.MatchString(text) && !followers.MatchString(text)
+}
+
+// servedModel are the places where vLLM says, while it starts, what it is to serve.
+var servedModel = regexp.MustCompile(`'model(?:_tag)?': '([^']+)'|\bmodel='([^']+)'|\bmodel\s+([\w.-]+/[\w.-]+)\s*$`)
+
+// HubModel is the repository of a hub that the engine was told to serve, from its
+// own first lines; "" where it was given a path, or no line says it.
+func HubModel(lines []string) string {
+	for _, line := range lines {
+		for _, name := range servedModel.FindStringSubmatch(Strip(line)) {
+			if org, repo, ok := strings.Cut(name, "/"); ok && org != "" && repo != "" && !strings.ContainsAny(name, "'= \t") && !strings.Contains(repo, "/") {
+				return name
+			}
+		}
+	}
+	return ""
 }

@@ -270,7 +270,12 @@ func (b boot) red(ctx context.Context, sc drill.Scope, r *replica, watch *logWat
 		return cause
 	}
 	observed, hint := cause.Error(), "the whole log is in "+b.w.spec(r.region, "", nil).LogPath
-	if f, ok := bootlog.Classify(watch.texts()); ok {
+	f, ok := bootlog.Classify(watch.texts())
+	if !ok && outside(r.how()) {
+		f, ok = bootlog.Failure{Class: bootlog.ProbeBudget, Line: "exit by " + r.how()}, true
+	}
+	if ok {
+		f = b.explain(f, watch, errors.Is(cause, errExited))
 		observed, hint = fmt.Sprintf("%s: %s: %q", cause, f.Class, f.Line), f.Hint+"; "+hint
 	}
 	if err := watch.report(sc); err != nil {

@@ -70,6 +70,13 @@ func (l *logWatch) settle(ok bool) {
 	l.settled, l.end = true, time.Since(l.start)
 }
 
+// length is how long the boot took, or lasted until it failed.
+func (l *logWatch) length() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end
+}
+
 func (l *logWatch) texts() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

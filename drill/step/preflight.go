@@ -17,6 +17,7 @@ import (
 	"drkit/manifest/probes"
 	"drkit/manifest/region"
 	"drkit/manifest/release"
+	"drkit/manifest/rules"
 	"drkit/playbooks"
 )
 
@@ -28,7 +29,18 @@ type preflight struct{ w *World }
 // is released by abort.
 const lockExpiry = 2 * time.Hour
 
-func (p preflight) Check(ctx context.Context, _ playbooks.Step) []error {
+// preflightOptions are those of the step.
+type preflightOptions struct {
+	// MeasuredBoot is how long the release's engine takes to start; without it an
+	// earlier run of the same release tells, where there is one.
+	MeasuredBoot time.Duration `yaml:"measured_boot"`
+}
+
+func (p preflight) Check(ctx context.Context, s playbooks.Step) []error {
+	var o preflightOptions
+	if err := s.Decode(&o); err != nil {
+		return []error{err}
+	}
 	problems := p.w.borders()
 	problems = append(problems, p.w.commands()...)
 	m, err := p.w.published(ctx)
@@ -40,7 +52,52 @@ func (p preflight) Check(ctx context.Context, _ playbooks.Step) []error {
 		return append(problems, err)
 	}
 	p.w.manifest, p.w.probes = m, set
+	return append(problems, p.w.startLimits(o)...)
+}
+
+// start is the measured start to judge the deploy files' limits by; false where
+// there is none.
+func (w *World) start(o preflightOptions) (rules.Start, bool) {
+	if o.MeasuredBoot > 0 {
+		return rules.Start{Took: o.MeasuredBoot, From: "measured_boot of the playbook"}, true
+	}
+	if w.Measured == nil || w.manifest == nil {
+		return rules.Start{}, false
+	}
+	return w.Measured(w.manifest.Release)
+}
+
+// startLimits refuses a drill of what would be ended before it is up: a time limit
+// in the target's deploy files that is shorter than the engine's start.
+func (w *World) startLimits(o preflightOptions) (problems []error) {
+	start, measured := w.start(o)
+	if !measured {
+		return nil
+	}
+	for _, f := range rules.JudgeStart(w.manifest, w.Target.Name, start) {
+		if f.Severity == manifest.Block {
+			problems = append(problems, refuse(fmt.Errorf("%s of %s/%s:%d: %s", f.Rule, f.Part, f.Path, f.Line, f.Message), f.Hint))
+		}
+	}
 	return problems
+}
+
+// noteLimits says what the limits are, and whether a start was measured.
+func (w *World) noteLimits(sc drill.Scope, o preflightOptions) error {
+	start, measured := w.start(o)
+	findings := rules.Check(w.manifest)
+	if measured {
+		findings = rules.JudgeStart(w.manifest, w.Target.Name, start)
+	}
+	for _, f := range findings {
+		if f.Rule != "K-PROBE" {
+			continue
+		}
+		if err := sc.Emit(drill.TypeNote, drill.Note{Text: fmt.Sprintf("%s of %s/%s:%d: %s", f.Rule, f.Part, f.Path, f.Line, f.Message)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // borders refuses a class whose requests the target may not answer, and a copy
@@ -197,7 +254,11 @@ func refuse(err error, hint string) error {
 // lockKey is the lock of a service's drills in a region. Replication has its own.
 func lockKey(region, service string) string { return region + "/" + service + "/DRILL" }
 
-func (p preflight) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
+func (p preflight) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
+	var o preflightOptions
+	if err := errors.Join(s.Decode(&o), p.w.noteLimits(sc, o)); err != nil {
+		return err
+	}
 	key := lockKey(p.w.Target.Name, p.w.Service)
 	u, err := ledger.LockArgs{Store: p.w.Target.StateLocation, Key: key, Run: sc.RunID()}.Undo()
 	if err != nil {

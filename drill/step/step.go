@@ -27,6 +27,7 @@ import (
 	"drkit/manifest"
 	"drkit/manifest/probes"
 	"drkit/manifest/region"
+	"drkit/manifest/rules"
 	"drkit/playbooks"
 )
 
@@ -71,6 +72,9 @@ type World struct {
 	Waivers        []manifest.Waiver
 	HTTP           *http.Client
 	Progress       progress.Progress
+	// Measured is how long an earlier canary of a release took to start in the
+	// target; false where there was none. nil: nobody knows.
+	Measured func(release string) (rules.Start, bool)
 
 	mu       sync.Mutex
 	manifest *manifest.Manifest
@@ -230,6 +234,8 @@ func optionsOf(kind string) any {
 	switch kind {
 	case "verify":
 		return &verifyOptions{}
+	case "preflight":
+		return &preflightOptions{}
 	case "restore", "boot":
 		return &regionOption{}
 	case "traffic":

@@ -20,19 +20,27 @@ const Mark = "[redacted]"
 // minLength keeps short or common values from blanking ordinary text.
 const minLength = 8
 
+// shape is what a credential looks like, and the words of which it holds at least
+// one, in lower case: a text without any of them need not be searched, which makes
+// a manifest of 100 MB a matter of a second.
+type shape struct {
+	*regexp.Regexp
+	words []string
+}
+
 // shapes are credentials by their form: provider key ids and tokens, bearer
 // headers, user information in URLs, signatures of pre-signed URLs, private keys.
-var shapes = []*regexp.Regexp{
-	regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`),
-	regexp.MustCompile(`\bhf_[A-Za-z0-9]{20,}\b`),
-	regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{20,}\b`),
-	regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{30,}\b`),
-	regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}`),
-	regexp.MustCompile(`(?i)(\bbasic\s+)[A-Za-z0-9+/=]{16,}`),
-	regexp.MustCompile(`([a-z][a-z0-9+.-]*://)[^/\s:@"'\\]*:[^/\s@"'\\]+@`),
-	regexp.MustCompile(`(?i)([?&](?:X-Amz-Signature|X-Amz-Security-Token|X-Amz-Credential|sig|token|access_token)=)[^&\s"'\\]+`),
-	regexp.MustCompile(`(?i)((?:aws_secret_access_key|aws_session_token|api[_-]?key|secret[_-]?key|password|passwd)["']?\s*[:=]\s*["']?)[^\s"',}&\\]{6,}`),
-	regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
+var shapes = []shape{
+	{regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`), []string{"akia", "asia"}},
+	{regexp.MustCompile(`\bhf_[A-Za-z0-9]{20,}\b`), []string{"hf_"}},
+	{regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{20,}\b`), []string{"sk-"}},
+	{regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{30,}\b`), []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}},
+	{regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}`), []string{"bearer"}},
+	{regexp.MustCompile(`(?i)(\bbasic\s+)[A-Za-z0-9+/=]{16,}`), []string{"basic"}},
+	{regexp.MustCompile(`([a-z][a-z0-9+.-]*://)[^/\s:@"'\\]*:[^/\s@"'\\]+@`), []string{"://"}},
+	{regexp.MustCompile(`(?i)([?&](?:X-Amz-Signature|X-Amz-Security-Token|X-Amz-Credential|sig|token|access_token)=)[^&\s"'\\]+`), []string{"x-amz-", "sig=", "token="}},
+	{regexp.MustCompile(`(?i)((?:aws_secret_access_key|aws_session_token|api[_-]?key|secret[_-]?key|password|passwd)["']?\s*[:=]\s*["']?)[^\s"',}&\\]{6,}`), []string{"aws_secret_access_key", "aws_session_token", "api_key", "api-key", "apikey", "secret_key", "secret-key", "secretkey", "passw"}},
+	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), []string{"private key"}},
 }
 
 // Redactor replaces secrets. The zero value knows the shapes alone; a nil one
@@ -98,7 +106,11 @@ func (r *Redactor) String(text string) string {
 	for _, s := range r.literals() {
 		text = strings.ReplaceAll(text, s, Mark)
 	}
+	possible := possibleIn(text)
 	for _, shape := range shapes {
+		if !possible(shape) {
+			continue
+		}
 		text = shape.ReplaceAllStringFunc(text, func(hit string) string {
 			parts := shape.FindStringSubmatch(hit)
 			if len(parts) < 2 {
@@ -112,6 +124,19 @@ func (r *Redactor) String(text string) string {
 		})
 	}
 	return text
+}
+
+// possibleIn tells of a shape whether it can occur in text at all. Long s and the
+// Kelvin sign count as s and k for expressions that ignore case, and have no lower
+// case of that kind: with them every shape is possible.
+func possibleIn(text string) func(shape) bool {
+	if strings.ContainsAny(text, "\u017f\u212a") {
+		return func(shape) bool { return true }
+	}
+	lower := strings.ToLower(text)
+	return func(s shape) bool {
+		return slices.ContainsFunc(s.words, func(w string) bool { return strings.Contains(lower, w) })
+	}
 }
 
 // Bytes is String for bytes.

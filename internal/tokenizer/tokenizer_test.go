@@ -222,8 +222,10 @@ func FuzzEncode(f *testing.F) {
 			for _, id := range tok.Encode(text, false) {
 				b = append(b, tok.Bytes(id, false)...)
 			}
-			// White space beside <mask> and <r> is swallowed; the rest comes back.
-			if !strings.Contains(text, "<mask>") && !strings.Contains(text, "<r>") && string(b) != text {
+			// White space beside <mask> and <r> is swallowed, and the added token é is
+			// decoded as the byte that this character stands for, as by the reference
+			// (tokenizers 0.23.3: "0é" becomes "0\ufffd"); the rest comes back.
+			if !slices.ContainsFunc([]string{"<mask>", "<r>", "é"}, func(s string) bool { return strings.Contains(text, s) }) && string(b) != text {
 				t.Errorf("%q came back as %q", text, b)
 			}
 		}

@@ -133,3 +133,24 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// FuzzDockerfile gives any bytes to the reader of Dockerfiles alone.
+func FuzzDockerfile(f *testing.F) {
+	for _, seed := range []string{"# syntax=a\n# escape=`\nARG A=1\nFROM --platform=$B x:${A:+y}@sha256:0 AS c\nFROM c\n", "FROM a\nCMD [\"vllm\", \"serve\", \"$M\"]\nENTRYPOINT vllm serve \\\n# x\n a\n",
+		"FROM a\nRUN <<-'E' cat\nx\nE\nENV A=\"b\\\"c\" D='e' F g\nCOPY --from=0 --link a b\n", "ARG A\nFROM ${A%%:*}${A#*/}${A/b/c}\n", "FROM \\\n\\\n", "ONBUILD FROM a\nSHELL [\"a\"]\n"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		facts, problems := Read("Dockerfile", data)
+		for _, e := range facts.Engine {
+			if len(e.Places) != len(e.Argv) {
+				t.Errorf("%d places for %q", len(e.Places), e.Argv)
+			}
+		}
+		for _, p := range problems {
+			if p.Kind == "" || p.What == "" {
+				t.Errorf("problem %+v", p)
+			}
+		}
+	})
+}

@@ -120,7 +120,9 @@ func container(spec, n *yaml.Node, kind string, deadline *yaml.Node) Container {
 		}
 		c.Limits = append(c.Limits, l)
 	}
-	slices.SortStableFunc(c.Limits, func(a, b Limit) int { return cmp.Compare(a.Seconds, b.Seconds) })
+	slices.SortStableFunc(c.Limits, func(a, b Limit) int { // of equal ones first what stands in the file
+		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), cmp.Compare(min(b.Line, 1), min(a.Line, 1)))
+	})
 	return c
 }
 
@@ -139,9 +141,19 @@ func probes(n *yaml.Node) []Limit {
 			return otherwise
 		}
 		delay, failures, period := get("initialDelaySeconds", 0), get("failureThreshold", 3), get("periodSeconds", 10)
-		return []Limit{{fmt.Sprintf("%s: %d + %d x %d s", name, delay, failures, period), delay + failures*period, p.Line}}
+		return []Limit{{fmt.Sprintf("%s: %d + %d x %d s", name, delay, failures, period), delay + failures*period, keyLine(n, name)}}
 	}
 	return nil
+}
+
+// keyLine is the line of a member's key.
+func keyLine(n *yaml.Node, key string) int {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i].Line
+		}
+	}
+	return n.Line
 }
 
 // child is a member of a mapping, or nil.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -12,7 +13,9 @@ type Adapter struct {
 	Missing       []string          `json:"missing,omitempty"` // required fields that it lacks
 	Type          string            `json:"peft_type,omitempty"`
 	Rank          int               `json:"rank,omitempty"`
-	Ranks         []int             `json:"ranks,omitempty"` // of rank_pattern
+	Ranks         []int             `json:"ranks,omitempty"`        // of rank_pattern
+	Pattern       map[string]int    `json:"rank_pattern,omitempty"` // the rank of modules whose names end so
+	Misfits       []Misfit          `json:"misfits,omitempty"`      // values of adapter_config.json that the engine does not take
 	Alpha         float64           `json:"alpha,omitempty"`
 	Base          string            `json:"base,omitempty"`
 	Targets       []string          `json:"targets,omitempty"`
@@ -60,8 +63,11 @@ func ReadAdapter(name string, files []File) (Adapter, []Problem) {
 func (a *Adapter) fill(o object) {
 	a.Config = true
 	for _, field := range []string{"lora_alpha", "r", "target_modules"} {
-		if raw, ok := o[field]; !ok || string(raw) == "null" {
+		raw, ok := o[field]
+		if !ok || string(raw) == "null" && field != "target_modules" {
 			a.Missing = append(a.Missing, field)
+		} else if field != "target_modules" && !allows("if", raw) {
+			a.Misfits = append(a.Misfits, Misfit{Field: field, What: fmt.Sprintf("%s is %s, and must be a number", field, excerpt(raw)), Seen: "TypeError"})
 		}
 	}
 	a.Type, a.Rank, a.Base, a.Bias = o.str("peft_type"), o.integer("r"), o.str("base_model_name_or_path"), o.str("bias")
@@ -71,6 +77,10 @@ func (a *Adapter) fill(o object) {
 	pattern := o.object("rank_pattern")
 	for module := range pattern {
 		a.Ranks = append(a.Ranks, pattern.integer(module))
+		if a.Pattern == nil {
+			a.Pattern = map[string]int{}
+		}
+		a.Pattern[module] = pattern.integer(module)
 	}
 	slices.Sort(a.Ranks)
 	a.unsupported(o)

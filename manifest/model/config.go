@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -35,7 +36,26 @@ type Config struct {
 	Vision        bool              `json:"vision,omitempty"`
 	Audio         bool              `json:"audio,omitempty"`
 	DualChunk     bool              `json:"dual_chunk_attention,omitempty"`
-	Modules       []Module          `json:"modules,omitempty"` // of modules.json: what sentence-transformers puts after the model
+	Activation    string            `json:"hidden_act,omitempty"`
+	Tower         *Tower            `json:"vision_tower,omitempty"`
+	// PlainProjector says that what stands between tower and text model has no biases.
+	PlainProjector bool     `json:"plain_projector,omitempty"`
+	Assumed        []string `json:"assumed,omitempty"`    // numbers that config.json does not state: they are what transformers takes for this model type
+	Misfits        []Misfit `json:"misfits,omitempty"`    // values that transformers refuses
+	Modules        []Module `json:"modules,omitempty"`    // of modules.json: what sentence-transformers puts after the model
+	NoPooling      string   `json:"no_pooling,omitempty"` // the file of a pooling that chooses no kind
+}
+
+// Tower is what config.json says of the part that sees; 0 is not known.
+type Tower struct {
+	Type   string `json:"model_type,omitempty"`
+	Layers int    `json:"num_hidden_layers,omitempty"`
+	Hidden int    `json:"hidden_size,omitempty"`
+	Patch  int    `json:"patch_size,omitempty"`
+	Image  int    `json:"image_size,omitempty"`
+	// Taken is the layer whose output is used, counted from the last when negative;
+	// 0 is not known.
+	Taken int `json:"vision_feature_layer,omitempty"`
 }
 
 // Context is what bounds the length of a prompt, in tokens; 0 is not said.
@@ -72,7 +92,38 @@ type Module struct {
 
 // Generation is generation_config.json.
 type Generation struct {
-	EOS []int `json:"eos_token_id,omitempty"`
+	EOS     []int    `json:"eos_token_id,omitempty"`
+	Misfits []Misfit `json:"misfits,omitempty"` // sampling defaults with which every request fails
+}
+
+// sampling are the defaults that the engine takes from generation_config.json, with
+// their bounds; open ones are not reached.
+var sampling = []struct {
+	field      string
+	from, to   float64
+	open, free bool // from is not reached; there is no upper bound
+}{
+	{"temperature", 0, 2, false, false}, {"top_p", 0, 1, true, false}, {"top_k", -1, 0, false, true}, {"min_p", 0, 1, false, false}, {"repetition_penalty", 0, 0, true, true},
+}
+
+// samplingMisfits are sampling defaults that the engine refuses in every request.
+func samplingMisfits(o object) (out []Misfit) {
+	for _, s := range sampling {
+		var n float64
+		kind := kindOf(o[s.field])
+		switch {
+		case kind == 0 || kind == 'n':
+			continue
+		case o.get(s.field, &n) && n >= s.from && (n > s.from || !s.open) && (s.free || n <= s.to):
+			continue
+		}
+		out = append(out, Misfit{Field: s.field, What: fmt.Sprintf("%s is %s, which the engine refuses in every request", s.field, excerpt(o[s.field])),
+			Seen: fmt.Sprintf("%s must be in …, got …", s.field)})
+	}
+	if raw := o["eos_token_id"]; kindOf(raw) != 0 && !allows("inIe", raw) {
+		out = append(out, Misfit{Field: "eos_token_id", What: fmt.Sprintf("eos_token_id is %s, and must be a whole number or a list of them", excerpt(raw)), Seen: "msgspec.ValidationError: Expected `int`"})
+	}
+	return out
 }
 
 // config reads config.json.
@@ -82,22 +133,28 @@ func (r *repository) config() {
 		return
 	}
 	text, nested := textConfig(o)
+	kind := o.str("model_type")
+	if nested {
+		kind = textType(o, text)
+	}
+	known := classOf(kind)
 	c := &Config{
 		Architectures: o.strings("architectures"), ModelType: o.str("model_type"), DType: text.str("dtype"), Writer: o.str("transformers_version"),
-		Layers: text.integer("num_hidden_layers"), NextN: nextN(text),
-		Hidden: text.integer("hidden_size"), Intermediate: text.integer("intermediate_size"),
-		Heads: text.integer("num_attention_heads"), KVHeads: text.integer("num_key_value_heads"), HeadDim: text.integer("head_dim"),
-		Vocab: text.integer("vocab_size"), AttentionBias: text.truth("attention_bias"), MLPBias: text.truth("mlp_bias"),
+		NextN: nextN(text), Activation: text.str("hidden_act"), AttentionBias: text.truth("attention_bias"), MLPBias: text.truth("mlp_bias"),
 		EOS: text.integers("eos_token_id"), Nested: nested, DualChunk: text.object("dual_chunk_attention_config") != nil,
 		Vision: o.object("vision_config") != nil, Audio: o.object("audio_config") != nil || slices.Contains(audioTypes, o.str("model_type")),
 	}
 	if nested {
-		c.TextType = text.str("model_type")
+		c.TextType = kind
 	}
+	c.shape(known, text)
+	c.Tower = tower(o)
+	c.PlainProjector = o["multimodal_projector_bias"] != nil && !o.truth("multimodal_projector_bias")
+	c.Misfits = slices.Concat(classOf(c.ModelType).misfits(o, "", 0), strictFields(o), c.imageToken(o))
 	if c.DType == "" {
 		c.DType = firstOf(text.str("torch_dtype"), o.str("dtype"), o.str("torch_dtype"))
 	}
-	c.Tied, c.Rope, c.Context = tied(o, text), ropeOf(text), contextOf(text)
+	c.Tied, c.Rope, c.Context = tied(o, text), ropeOf(text), contextOf(text, known)
 	c.Context.Encoder = r.encoderLength()
 	c.AutoMap = autoMap(o)
 	c.References = references(o)
@@ -105,8 +162,82 @@ func (r *repository) config() {
 		c.EOS = o.integers("eos_token_id")
 	}
 	c.Modules = r.modules()
+	c.NoPooling = r.poolless
 	r.facts.Config = c
 }
+
+// shape reads the numbers that decide how many tensors there are, and their shapes.
+func (c *Config) shape(known *class, text object) {
+	for name, into := range map[string]*int{"num_hidden_layers": &c.Layers, "hidden_size": &c.Hidden, "intermediate_size": &c.Intermediate,
+		"num_attention_heads": &c.Heads, "num_key_value_heads": &c.KVHeads, "head_dim": &c.HeadDim, "vocab_size": &c.Vocab} {
+		n, assumed := known.number(text, name)
+		if *into = n; assumed {
+			c.Assumed = append(c.Assumed, name)
+		}
+	}
+	slices.Sort(c.Assumed)
+}
+
+// tower reads vision_config; nil without one. LLaVA makes one by itself where there
+// is none.
+func tower(o object) *Tower {
+	v, llava := o.object("vision_config"), o.str("model_type") == "llava"
+	switch {
+	case v == nil && llava:
+		return &Tower{Type: "clip_vision_model", Layers: 24, Hidden: 1024, Patch: 14, Image: 336, Taken: -2}
+	case v == nil:
+		return nil
+	}
+	kind := v.str("model_type")
+	if part := classOf(o.str("model_type")).Parts["vision_config"]; part != "" {
+		kind = part
+	}
+	t, known := &Tower{Type: kind}, classOf(kind)
+	for name, into := range map[string]*int{"num_hidden_layers": &t.Layers, "hidden_size": &t.Hidden, "patch_size": &t.Patch, "image_size": &t.Image} {
+		*into, _ = known.number(v, name)
+	}
+	if t.Taken = o.integer("vision_feature_layer"); llava && o["vision_feature_layer"] == nil {
+		t.Taken = -2
+	}
+	return t
+}
+
+// textType is the model type of the text model: what its part of config.json says,
+// else what the whole model's class makes of it.
+func textType(o, text object) string {
+	if part := classOf(o.str("model_type")).Parts["text_config"]; part != "" {
+		return part
+	}
+	return firstOf(text.str("model_type"), map[string]string{"llava": "llama"}[o.str("model_type")])
+}
+
+// imageToken judges the place of images in LLaVA's prompts, for which its class has
+// a default beyond small vocabularies.
+func (c *Config) imageToken(o object) []Misfit {
+	const otherwise = 32000
+	if c.ModelType != "llava" || o["image_token_index"] != nil || o["image_token_id"] != nil || c.Vocab < 1 || c.Vocab > otherwise {
+		return nil
+	}
+	return []Misfit{{Field: "image_token_index", What: fmt.Sprintf("config.json has no image_token_index, which the engine takes to be %d, and the vocabulary has %d tokens", otherwise, c.Vocab),
+		Seen: "AssertionError: Failed to apply prompt replacement for mm_items['image'][0]"}}
+}
+
+// strictFields judges what the engine reads before any model type's class does.
+func strictFields(o object) (out []Misfit) {
+	if raw := o["architectures"]; kindOf(raw) != 0 && !allows("nSe", raw) {
+		out = append(out, Misfit{Field: "architectures", What: fmt.Sprintf("architectures is %s, and must be a list of texts", excerpt(raw)), Seen: "1 validation error for ModelConfig: architectures: Input should be a valid list"})
+	}
+	for _, field := range []string{"dtype", "torch_dtype"} {
+		if name := o.str(field); name != "" && !slices.Contains(dtypes, name) {
+			out = append(out, Misfit{Field: field, What: fmt.Sprintf("%s is %.40q, which torch does not have", field, name), Seen: fmt.Sprintf("AttributeError: module 'torch' has no attribute '%.40s'", name)})
+		}
+	}
+	return out
+}
+
+// dtypes are torch's names of the types that weights may have.
+var dtypes = []string{"float32", "float", "float64", "double", "float16", "half", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+	"float8_e8m0fnu", "float4_e2m1fn_x2", "uint8", "int8", "int16", "short", "int32", "int", "int64", "long", "bool", "uint16", "uint32", "uint64", "complex64", "cfloat", "complex128"}
 
 // audioTypes are models that hear, without an audio_config.
 var audioTypes = []string{"whisper"}
@@ -157,10 +288,10 @@ func sameValue(a, b json.RawMessage) bool {
 var lengthFields = []string{"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length",
 	"max_target_positions", "max_sequence_length", "max_seq_length", "seq_len"}
 
-func contextOf(text object) Context {
+func contextOf(text object, known *class) Context {
 	c := Context{Maximum: text.integer("model_max_length"), Original: text.integer("original_max_position_embeddings")}
 	for _, field := range lengthFields {
-		if n := text.integer(field); n > 0 && (c.Length == 0 || n < c.Length) {
+		if n, _ := known.number(text, field); n > 0 && (c.Length == 0 || n < c.Length) {
 			c.Length, c.Field = n, field
 		}
 	}
@@ -223,9 +354,26 @@ func (r *repository) modules() []Module {
 		r.problem("modules.json", KindInvalidJSON, 0, "it is not a JSON list of modules: "+err.Error())
 	}
 	for _, m := range list {
-		r.object(strings.TrimSuffix(m.Path, "/") + "/config.json")
+		file := strings.TrimSuffix(m.Path, "/") + "/config.json"
+		if o := r.object(file); strings.HasSuffix(m.Type, "Pooling") && noMode(o) {
+			r.poolless = file
+		}
 	}
 	return list
+}
+
+// noMode reports whether a pooling has switches for its kinds and none is on.
+func noMode(o object) bool {
+	switches := 0
+	for key := range o {
+		if strings.HasPrefix(key, "pooling_mode_") {
+			switches++
+			if o.truth(key) {
+				return false
+			}
+		}
+	}
+	return switches > 0 && o.str("pooling_mode") == ""
 }
 
 // textConfig is the part of the config that describes the text model.
@@ -237,6 +385,9 @@ func textConfig(o object) (object, bool) {
 	}
 	if t := o.object("thinker_config").object("text_config"); t != nil {
 		return t, true
+	}
+	if o.str("model_type") == "llava" { // it makes one by itself
+		return object{}, true
 	}
 	return o, false
 }
@@ -263,6 +414,6 @@ func firstOf(values ...string) string {
 // generation reads generation_config.json.
 func (r *repository) generation() {
 	if o := r.object("generation_config.json"); o != nil {
-		r.facts.Generation = &Generation{EOS: o.integers("eos_token_id")}
+		r.facts.Generation = &Generation{EOS: o.integers("eos_token_id"), Misfits: samplingMisfits(o)}
 	}
 }

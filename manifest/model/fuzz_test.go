@@ -67,6 +67,48 @@ func FuzzGGUF(f *testing.F) {
 		"GGUF\x03\x00\x00\x00"+u64(1)+u64(0)+u64(1)+"x\x02\x00\x00\x00"+u64(1<<62)+u64(4)+"\x00\x00\x00\x00"+u64(0))
 }
 
+// The other families of tokenizers, and the configurations of processors and
+// adapters.
+
+func FuzzMerges(f *testing.F) {
+	fuzz(f, "merges.txt", map[string]string{"vocab.json": `{"a":0,"b":1,"ab":2}`}, "#version: 0.2\na b\n", "a\nb c d\n", "\xff \xfe\r\n")
+}
+
+func FuzzVocabulary(f *testing.F) {
+	fuzz(f, "vocab.json", map[string]string{"merges.txt": "#version: 0.2\na b\n"}, `{"a":0,"a":1}`, `{"a":-1,"b":1e99,"c":null}`, `["a"]`)
+}
+
+func FuzzTekken(f *testing.F) {
+	fuzz(f, "tekken.json", nil, `{"config":{"default_vocab_size":131072,"default_num_special_tokens":1000,"version":"v3"},"vocab":[{"rank":0,"token_bytes":"AA==","token_str":null}]}`, `{"vocab":{},"config":[]}`)
+}
+
+func FuzzTokenizerConfig(f *testing.F) {
+	fuzz(f, "tokenizer_config.json", map[string]string{"tokenizer.json": `{"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`},
+		`{"chat_template":[{"name":"default","template":"{{ a"}],"added_tokens_decoder":{"x":{"content":3},"-1":null},"eos_token":{"content":[]},"model_max_length":1e30}`,
+		`{"auto_map":{"AutoTokenizer":["a/b--c.D",null]},"fast_tokenizer_files":["tokenizer.9.9.9.json"]}`)
+}
+
+func FuzzProcessor(f *testing.F) {
+	fuzz(f, "processor_config.json", map[string]string{"config.json": `{"model_type":"llava","vision_config":{}}`}, `{"image_processor":null,"chat_template":3}`, `{"image_processor":{"auto_map":{"AutoImageProcessor":"a--b.C"}}}`)
+}
+
+func FuzzQuantization(f *testing.F) {
+	fuzz(f, "quantize_config.json", map[string]string{"config.json": `{"model_type":"llama"}`}, `{"bits":4,"group_size":-1,"quant_method":"gptq","dynamic":{"+:a":{}}}`, `{"bits":"four"}`)
+}
+
+func FuzzCode(f *testing.F) {
+	fuzz(f, "modeling_x.py", map[string]string{"config.json": `{"auto_map":{"AutoModel":"modeling_x.X"}}`}, "from .a import b\nimport c\n", "from . import (a,\n b)\ntry:\n  from .x import *\n", "from .\\\na import b")
+}
+
+func FuzzAdapter(f *testing.F) {
+	for _, s := range []string{`{"r":8,"lora_alpha":16,"target_modules":["q_proj"],"peft_type":"LORA"}`, `{"r":"8","target_modules":"all-linear","rank_pattern":{"a":1e99}}`, `{"modules_to_save":{},"bias":3}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		model.ReadAdapter("a", capture(map[string]string{"adapter_config.json": string(data), "adapter_model.bin": "x"}))
+	})
+}
+
 // TestHostileFiles reads files that are made to hurt: each is a problem or says
 // nothing, in bounded time and memory.
 func TestHostileFiles(t *testing.T) {

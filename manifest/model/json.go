@@ -71,7 +71,7 @@ func parseObject(text []byte) (object, int, error) {
 	return o, 0, nil
 }
 
-// withoutNaN replaces the bare words NaN and Infinity by 0 of the same length.
+// withoutNaN replaces the bare words NaN and Infinity by 0.0 of the same length.
 func withoutNaN(text []byte) []byte {
 	out := bytes.Clone(text)
 	quoted := false
@@ -84,7 +84,7 @@ func withoutNaN(text []byte) []byte {
 		case !quoted:
 			for _, word := range []string{"NaN", "Infinity"} {
 				if bytes.HasPrefix(out[i:], []byte(word)) {
-					copy(out[i:], "0       "[:len(word)])
+					copy(out[i:], "0.0     "[:len(word)])
 				}
 			}
 		}

@@ -67,6 +67,7 @@ type repository struct {
 	paths    []string // sorted
 	facts    *Facts
 	problems []Problem
+	poolless string // the configuration of a pooling that chooses no kind
 }
 
 // Read makes facts and problems of the files of one repository.

@@ -18,6 +18,8 @@ type Quantization struct {
 	Weights    bool     `json:"weights,omitempty"`           // it says that weights, not only activations or the KV cache, are packed
 	KVCache    bool     `json:"kv_cache,omitempty"`          // it says that the KV cache is
 	Layers     bool     `json:"quantized_layers,omitempty"`  // it lists a method by layer
+	Lacks      []string `json:"lacks,omitempty"`             // settings that the method needs and that are not there
+	Asymmetric bool     `json:"asymmetric,omitempty"`        // gptq: sym is false
 	Mixed      bool     `json:"mixed,omitempty"`             // modules may have other bits than Bits
 	Producer   string   `json:"producer,omitempty"`
 	Groups     []Group  `json:"groups,omitempty"`
@@ -96,7 +98,9 @@ func (q *Quantization) fill(source string, o object) {
 	q.Method = firstOf(o.str("quant_method"), o.str("quant_algo"))
 	q.Format, q.Bits, q.GroupSize, q.DescAct = firstOf(o.str("format"), o.str("quant_algo")), firstInt(o, "bits", "w_bit"), firstInt(o, "group_size", "q_group_size"), o.truth("desc_act")
 	q.Activation, q.Block = o.str("activation_scheme"), len(o.integers("weight_block_size")) > 0
-	q.KVCache = o.object("kv_cache_scheme") != nil || o.str("kv_cache_quant_algo") != ""
+	q.lacks(o)
+	kv := o.object("kv_cache_scheme")
+	q.KVCache = kv != nil && !kv.truth("dynamic") || o.str("kv_cache_quant_algo") != ""
 	q.Layers = o.object("quantized_layers") != nil
 	q.Mixed = len(o.object("dynamic")) > 0 || len(o.object("extra_config")) > 0
 	for _, key := range []string{"ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers"} {
@@ -111,6 +115,21 @@ func (q *Quantization) fill(source string, o object) {
 			q.Groups = append(q.Groups, group(g))
 		}
 	}
+}
+
+// settings are those that vLLM reads without a default, by method; the alternatives
+// of one are separated by "|".
+var settings = map[string][]string{
+	"gptq": {"bits", "group_size", "desc_act", "sym"}, "awq": {"w_bit|bits", "q_group_size|group_size", "zero_point"}, "fp8": {"activation_scheme"},
+}
+
+func (q *Quantization) lacks(o object) {
+	for _, names := range settings[q.Method] {
+		if !slices.ContainsFunc(strings.Split(names, "|"), func(n string) bool { return o[n] != nil }) {
+			q.Lacks = append(q.Lacks, strings.ReplaceAll(names, "|", " or "))
+		}
+	}
+	q.Asymmetric = q.Method == "gptq" && o["sym"] != nil && !o.truth("sym")
 }
 
 func group(g object) Group {

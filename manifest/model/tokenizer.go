@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -26,7 +27,10 @@ type Tokenizer struct {
 	AutoMap   map[string]string `json:"auto_map,omitempty"`
 	Named     []string          `json:"named,omitempty"` // fast_tokenizer_files: versions of tokenizer.json by transformers version
 	MaxLen    float64           `json:"model_max_length,omitempty"`
-	Tekken    bool              `json:"tekken,omitempty"` // tekken.json has the members that Mistral's tokenizer reads
+	Tekken    bool              `json:"tekken,omitempty"`     // tekken.json has the members that Mistral's tokenizer reads
+	Merges    *int              `json:"merges,omitempty"`     // of a BPE: how many pairs it joins; nil is not known
+	ByteLevel string            `json:"byte_level,omitempty"` // of tokenizer.json: encode or decode where only one of both maps bytes to characters
+	Plain     []string          `json:"plain,omitempty"`      // tokens of the vocabulary that look special and are not listed as such
 
 	special map[string]int // added tokens by text, for the template reader
 }
@@ -48,6 +52,9 @@ func (r *repository) tokenizer() {
 	r.tokenizerConfig(t)
 	t.File = r.decider()
 	r.tokenizerJSON(t)
+	if r.has("special_tokens_map.json") {
+		r.object("special_tokens_map.json") // transformers reads it, whatever else there is
+	}
 	r.addedLater(t)
 	t.Tekken = r.tekken()
 	switch t.File {
@@ -64,6 +71,9 @@ func (r *repository) tokenizer() {
 
 func (r *repository) tokenizerConfig(t *Tokenizer) {
 	o := r.object("tokenizer_config.json")
+	if raw := o["chat_template"]; !allows("sndDe", raw) && kindOf(raw) != 0 {
+		r.problem("tokenizer_config.json", KindInvalidJSON, 0, fmt.Sprintf("chat_template is %s, and no text", excerpt(raw)))
+	}
 	t.Class, t.BOS, t.EOS = o.str("tokenizer_class"), tokenText(o["bos_token"]), tokenText(o["eos_token"])
 	o.get("model_max_length", &t.MaxLen)
 	t.Named = o.strings("fast_tokenizer_files")
@@ -134,11 +144,76 @@ func (r *repository) tokenizerJSON(t *Tokenizer) {
 		return
 	}
 	t.Model = model.str("type")
+	if what := o.unreadable(model); what != "" {
+		r.problem("tokenizer.json", KindInvalidJSON, 0, what)
+		return
+	}
 	t.addVocabulary(model)
+	t.bytePair(o, model)
 	for _, a := range o.addedTokens() {
 		t.saw(a.ID, a.Content)
 		t.special[a.Content] = a.ID
 	}
+}
+
+// tokenizerModels are the kinds of models that tokenizer.json may hold.
+var tokenizerModels = []string{"", "BPE", "Unigram", "WordPiece", "WordLevel"}
+
+// unreadable says what of tokenizer.json the library refuses, "" when it takes it.
+func (o object) unreadable(model object) string {
+	version := o.str("version")
+	switch {
+	case !slices.Contains(tokenizerModels, model.str("type")):
+		return fmt.Sprintf("its model is of the type %.20q, which the tokenizers library does not have", model.str("type"))
+	case model.str("type") == "BPE" && (model["merges"] == nil || kindOf(model["merges"]) != 'L'):
+		return "its BPE model has no list of merges"
+	case o["version"] != nil && version != "1.0":
+		return fmt.Sprintf("it has the version %.20s, which the tokenizers library does not read", o["version"])
+	}
+	return ""
+}
+
+// bytePair reads what a BPE needs beside its vocabulary. Bytes are mapped to
+// characters on the way in, by a pre-tokenizer or normalizer, and back by the decoder.
+func (t *Tokenizer) bytePair(o, model object) {
+	if t.Model != "BPE" || model.truth("ignore_merges") {
+		return
+	}
+	var merges []json.RawMessage
+	if model.get("merges", &merges) {
+		n := len(merges)
+		t.Merges = &n
+	}
+	mapped := func(key string) bool { return bytes.Contains(o[key], []byte(`"ByteLevel"`)) }
+	in, out := mapped("pre_tokenizer") || mapped("normalizer"), mapped("decoder")
+	nothing := func(key string) bool { return o[key] == nil || string(o[key]) == "null" }
+	switch {
+	case in && nothing("decoder"):
+		t.ByteLevel = "encode"
+	case out && nothing("pre_tokenizer") && nothing("normalizer"):
+		t.ByteLevel = "decode"
+	}
+	t.plain(o, model)
+}
+
+// specialForm is how tokens look that stand for something else than text.
+var specialForm = regexp.MustCompile(`^<\|[^|<>\s]{1,60}\|>$`)
+
+// plain lists tokens of the vocabulary that look special and that no list of added
+// tokens has: they are split like other text. Only where there is no such list at
+// all; models may well keep some for nothing.
+func (t *Tokenizer) plain(o, model object) {
+	var vocab map[string]int
+	if len(o.addedTokens()) > 0 || !model.get("vocab", &vocab) {
+		return
+	}
+	for token := range vocab {
+		if specialForm.MatchString(token) {
+			t.Plain = append(t.Plain, token)
+		}
+	}
+	slices.Sort(t.Plain)
+	t.Plain = t.Plain[:min(len(t.Plain), 20)]
 }
 
 type addedToken struct {
@@ -229,6 +304,8 @@ func (r *repository) merges() {
 	if r.broken("merges.txt") || !f.whole() {
 		return
 	}
+	joined := 0
+	defer func() { r.facts.Tokenizer.Merges = &joined }()
 	for i, line := range bytes.Split(f.Content, []byte("\n")) {
 		text := strings.TrimSuffix(string(line), "\r")
 		if text == "" || strings.HasPrefix(text, "#version") {
@@ -238,6 +315,7 @@ func (r *repository) merges() {
 			r.problem("merges.txt", KindInvalidMerges, i+1, fmt.Sprintf("line %d is %q, not a pair of pieces", i+1, text))
 			return
 		}
+		joined++
 	}
 }
 

@@ -72,12 +72,22 @@ func ReadCurrent(ctx context.Context, s State, region, service string) (Current,
 		err = c.check(region, service)
 	}
 	if err != nil {
-		return Current{}, errext.WithHint(fmt.Errorf("CURRENT of %s in %s (%s): %w", service, region, key, err),
+		return Current{}, errext.WithHint(fmt.Errorf("CURRENT of %s in %s (%s): %w", service, region, key, untrusted{err}),
 			"nothing is done on a record that cannot be trusted: find out who wrote it, remove it, and run drkit replicate to write it anew")
 	}
 	c.ETag = o.ETag
 	return c, nil
 }
+
+// ErrUntrusted is a CURRENT that was read and is not the record that drkit wrote
+// for this region and service.
+var ErrUntrusted = errors.New("a CURRENT that cannot be trusted")
+
+// untrusted makes an error an ErrUntrusted without changing its words.
+type untrusted struct{ error }
+
+func (untrusted) Is(target error) bool { return target == ErrUntrusted }
+func (u untrusted) Unwrap() error      { return u.error }
 
 func decodeCurrent(data []byte) (Current, error) {
 	var c Current

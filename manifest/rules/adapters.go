@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -42,6 +43,8 @@ func adapterConfig(v *view) (out []manifest.Finding) {
 		case len(a.facts.Missing) > 0:
 			f.Message = fmt.Sprintf("adapter %s lacks %s", a.facts.Name, strings.Join(a.facts.Missing, ", "))
 			f.Seen = fmt.Sprintf("Missing required configuration fields: {'%s'}", strings.Join(a.facts.Missing, "', '"))
+		case len(a.facts.Misfits) > 0:
+			f.Field, f.Message, f.Seen = a.facts.Misfits[0].Field, fmt.Sprintf("adapter %s: %s", a.facts.Name, a.facts.Misfits[0].What), a.facts.Misfits[0].Seen
 		default:
 			continue
 		}
@@ -61,6 +64,9 @@ func adapterTensors(v *view) (out []manifest.Finding) {
 		case half != "":
 			f.Field, f.Message = half, fmt.Sprintf("adapter %s lacks %s, the other half of a module", a.facts.Name, half)
 			f.Seen = "TypeError: unsupported operand type(s) for *=: 'NoneType' and 'float'"
+			if strings.Contains(half, ".lora_A.") { // measured: it is loaded, and what is left of it does something else
+				f.Severity, f.Seen = manifest.Silent, ""
+			}
 		default:
 			continue
 		}
@@ -84,7 +90,15 @@ func (a *adapter) half() string {
 	if len(lost) == 0 {
 		return ""
 	}
-	return slices.Min(lost)
+	return slices.MaxFunc(lost, func(x, y string) int { // a lost lora_B is graver
+		return cmp.Or(strings.Compare(suffixOf(x), suffixOf(y)), strings.Compare(y, x))
+	})
+}
+
+// suffixOf is which half a tensor is: lora_A or lora_B.
+func suffixOf(name string) string {
+	_, end, _ := strings.Cut(name, ".lora_")
+	return end
 }
 
 // defaultMaxRank is vLLM's max-lora-rank when nothing sets it.
@@ -132,11 +146,26 @@ func (a *adapter) otherRank() (string, int) {
 			continue
 		}
 		n := int(t.Shape[0])
-		if n != a.facts.Rank && !slices.Contains(a.facts.Ranks, n) && (found == "" || name < found) {
+		if want, exact := a.rankOf(name); (exact && n != want || !exact && n != want && !slices.Contains(a.facts.Ranks, n)) && (found == "" || name < found) {
 			found, rank = name, n
 		}
 	}
 	return found, rank
+}
+
+// rankOf is the rank that the config gives a module, and whether that is certain:
+// rank_pattern may hold expressions.
+func (a *adapter) rankOf(tensor string) (rank int, exact bool) {
+	module, _, _ := strings.Cut(tensor, ".lora_")
+	rank, exact = a.facts.Rank, true
+	for name, r := range a.facts.Pattern {
+		if strings.ContainsAny(name, "^$*+?()[]{}|\\") {
+			exact = false
+		} else if module == name || strings.HasSuffix(module, "."+name) {
+			return r, true
+		}
+	}
+	return rank, exact
 }
 
 func adapterUnsupported(v *view) (out []manifest.Finding) {

@@ -102,7 +102,7 @@ func (r *repo) decoder(c *model.Config, kind string) *expectation {
 	}
 	e.biases(c, kind, hidden, inner, q, kv)
 	e.rest = []need{{"embed_tokens", "weight", []int64{int64(c.Vocab), hidden}, false}, {"norm", "weight", []int64{hidden}, true}}
-	e.head = (c.Tied == nil || !*c.Tied) && !c.Nested && !r.present("modules.json") // pooling models have none
+	e.head = (c.Tied == nil || !*c.Tied) && (!c.Nested || c.Architectures[0] == "LlavaForConditionalGeneration") && !r.present("modules.json") // pooling models have none
 	return e
 }
 
@@ -112,16 +112,59 @@ func (r *repo) llava() []need {
 	const projector, tower = "multi_modal_projector.", "vision_tower.vision_model."
 	prefix := ""
 	for name := range r.tensors {
-		if at := strings.Index(name, tower); at >= 0 {
+		if at := max(strings.Index(name, tower), strings.Index(name, projector)); at >= 0 {
 			prefix = name[:at]
 		}
 	}
 	out := []need{{prefix + projector + "linear_1", "weight", nil, false}, {prefix + projector + "linear_2", "weight", nil, false}}
-	if _, clip := r.tensors[prefix+tower+"embeddings.class_embedding"]; clip || r.tensors[prefix+tower+"pre_layrnorm.weight"].DType != "" {
-		out = append(out, need{prefix + tower + "embeddings.class_embedding", "", nil, true}, need{prefix + tower + "embeddings.patch_embedding", "weight", nil, true},
-			need{prefix + tower + "embeddings.position_embedding", "weight", nil, true}, need{prefix + tower + "pre_layrnorm", "weight", nil, true})
+	if !r.facts.Config.PlainProjector {
+		out = append(out, need{prefix + projector + "linear_1", "bias", nil, false}, need{prefix + projector + "linear_2", "bias", nil, false})
+	}
+	out = append(out, r.clipLayers(prefix+tower+"encoder.layers.")...)
+	seesCLIP := r.facts.Config.Tower != nil && r.facts.Config.Tower.Type == "clip_vision_model"
+	if _, clip := r.tensors[prefix+tower+"embeddings.class_embedding"]; clip || seesCLIP || r.tensors[prefix+tower+"pre_layrnorm.weight"].DType != "" {
+		row, patches, places := r.clipShapes()
+		out = append(out, need{prefix + tower + "embeddings.class_embedding", "", row, true}, need{prefix + tower + "embeddings.patch_embedding", "weight", patches, true},
+			need{prefix + tower + "embeddings.position_embedding", "weight", places, true}, need{prefix + tower + "pre_layrnorm", "weight", row, true})
 	}
 	return out
+}
+
+// clipLayers are the matrices and norms of the layers of a CLIP tower that are used.
+func (r *repo) clipLayers(parent string) (out []need) {
+	t := r.facts.Config.Tower
+	if t == nil || t.Type != "clip_vision_model" {
+		return nil
+	}
+	used := t.Layers
+	if t.Taken < 0 {
+		used += t.Taken + 1
+	}
+	for i := range min(used, maxLayers) {
+		for _, m := range []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2", "layer_norm1", "layer_norm2"} {
+			name := fmt.Sprintf("%s%d.%s", parent, i, m)
+			norm := strings.HasPrefix(m, "layer_norm")
+			out = append(out, need{name, "weight", nil, norm}, need{name, "bias", nil, norm})
+		}
+	}
+	return out
+}
+
+// clipShapes are the shapes of a CLIP tower's embeddings; nil where config.json
+// does not give them.
+func (r *repo) clipShapes() (row, patches, places []int64) {
+	t := r.facts.Config.Tower
+	if t == nil || t.Hidden < 1 {
+		return nil, nil, nil
+	}
+	hidden, patch := int64(t.Hidden), int64(t.Patch)
+	row = []int64{hidden}
+	if patch > 0 {
+		patches = []int64{hidden, 3, patch, patch}
+		side := int64(t.Image) / patch
+		places = []int64{side*side + 1, hidden}
+	}
+	return row, patches, places
 }
 
 func (e *expectation) biases(c *model.Config, kind string, hidden, inner, q, kv int64) {
@@ -166,6 +209,9 @@ func (r *repo) bert(c *model.Config) *expectation {
 	e.rest = []need{
 		{"embeddings.word_embeddings", "weight", []int64{int64(c.Vocab), hidden}, false},
 		{"embeddings.position_embeddings", "weight", nil, false}, {"embeddings.token_type_embeddings", "weight", nil, false},
+	}
+	if !r.oldNorms() {
+		e.rest = append(e.rest, need{"embeddings.LayerNorm", "weight", []int64{hidden}, true}, need{"embeddings.LayerNorm", "bias", []int64{hidden}, true})
 	}
 	return e
 }

@@ -18,6 +18,10 @@ var configRules = []Rule{
 		"config.json, generation_config.json and the other JSON files that the engine reads are UTF-8 JSON objects.", invalidJSON},
 	{"C-3", manifest.Block, "config.json names no model type",
 		"config.json has a model_type.", noModelType},
+	{"C-17", manifest.Block, "a value of config.json is none that the engine takes",
+		"Each field of config.json has the kind of value that its model type needs, and the numbers make a model.", misfitting},
+	{"C-18", manifest.Request, "a sampling default makes every request fail",
+		"The sampling defaults of generation_config.json are within the engine's bounds.", badDefaults},
 	{"C-11", manifest.Silent, "an end token is lost",
 		"The tokens that end a message in the chat template are end tokens of the model.", endTokens},
 }
@@ -158,4 +162,15 @@ func (v *view) holdsGeneration(folder string) bool {
 		}
 	}
 	return v.inRelease(path.Join(folder, "generation_config.json"))
+}
+
+// badDefaults finds sampling defaults that the engine takes from the model and then
+// refuses in each request that does not state its own.
+func badDefaults(v *view) []manifest.Finding {
+	g := v.base.facts.Generation
+	if name := v.option("generation_config"); g == nil || len(g.Misfits) == 0 || name != "" && name != "auto" {
+		return nil
+	}
+	m := g.Misfits[0]
+	return []manifest.Finding{{Path: v.base.path("generation_config.json"), Field: m.Field, Message: m.What, Seen: m.Seen, Hint: "copy generation_config.json again from the model's origin, or start the engine with --generation-config vllm"}}
 }

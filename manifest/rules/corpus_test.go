@@ -1,53 +1,35 @@
 package rules_test
 
 import (
-	"bufio"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"drkit/manifest"
+	"drkit/manifest/internal/boottruth"
 	"drkit/manifest/rules"
 )
 
 const corpus = "../../testdata/boot-truth"
 
 // bootCase is one repository with what a real engine did with it.
-type bootCase struct {
-	ID, Base, Mutation, Model, Outcome string
-	Args                               []string `json:"engine_args"`
-	Env                                map[string]string
-	Rules                              []string
-	Harmless, Control                  bool
-	CPU                                bool `json:"cpu_specific"`
-	Ops                                []op
-}
+type bootCase struct{ boottruth.Case }
 
-func readCases(t *testing.T) []bootCase {
+// tree is a source of files in memory.
+type tree = boottruth.Tree
+
+func readCases(t *testing.T) (out []bootCase) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(corpus, "cases.jsonl"))
+	cases, err := boottruth.Read(corpus)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	var out []bootCase
-	s := bufio.NewScanner(f)
-	s.Buffer(nil, 1<<20)
-	for s.Scan() {
-		var c bootCase
-		if err := json.Unmarshal(s.Bytes(), &c); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, c)
-	}
-	if s.Err() != nil || len(out) == 0 {
-		t.Fatalf("%d cases, %v", len(out), s.Err())
+	for _, c := range cases {
+		out = append(out, bootCase{c})
 	}
 	return out
 }
@@ -55,37 +37,11 @@ func readCases(t *testing.T) []bootCase {
 // input lays the case out and describes it as drkit.yaml would.
 func (c bootCase) input(t *testing.T) manifest.Input {
 	t.Helper()
-	w := &tree{files: map[string][]byte{}, links: map[string]bool{}, bases: filepath.Join(corpus, "bases")}
-	if err := w.addBase(c.Base, "model"); err != nil {
+	in, err := c.Input()
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range c.Ops {
-		if err := w.apply(o); err != nil {
-			t.Fatalf("%s: %v", o.Op, err)
-		}
-	}
-	env := maps.Clone(c.Env)
-	env["HF_HUB_OFFLINE"] = "1" // as every case was booted
-	in := manifest.Input{Service: "tiny", Model: manifest.Tree{Source: w, Prefix: "model/"},
-		Engine: manifest.EngineInput{Kind: "vllm", Version: "0.32.0", Args: c.args(), Env: env}}
-	if len(w.beneath("adapter")) > 0 || slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "ad={W}/adapter") }) {
-		in.Adapters = []manifest.Tree{{Name: "ad", Source: w, Prefix: "adapter/"}}
-	}
-	if strings.Contains(strings.Join(c.Args, " "), `"{W}/draft"`) {
-		in.Drafts = []manifest.Tree{{Name: "draft", Source: w, Prefix: "draft/"}}
-	}
-	if slices.Contains(c.Args, "--config") {
-		in.EngineFiles = []manifest.PartFile{{Path: "engine.yaml", Source: w, Key: "engine.yaml"}}
-	}
 	return in
-}
-
-// args are the model and the arguments, with /w for the case's directory.
-func (c bootCase) args() (out []string) {
-	for _, a := range append([]string{c.Model}, c.Args...) {
-		out = append(out, strings.ReplaceAll(a, "{W}", "/w"))
-	}
-	return out
 }
 
 // asking adds recorded probes that ask for the name under which every base was
@@ -94,7 +50,7 @@ func asking(t *testing.T, in manifest.Input, m *manifest.Manifest) manifest.Inpu
 	t.Helper()
 	text := `{"schema":"drkit.probes/1.0","engine":"vllm 0.32.0","hardware_class":"cpu","tolerance":0.1,"subject":"` + manifest.SubjectOf(m).String() + `","probes":[
 {"id":"a","kind":"completion","model":"tiny","request":{},"want":{"token_ids":[1],"logprobs":[-0.5],"top":[{"1":-0.5}]}}]}`
-	w := &tree{files: map[string][]byte{"probes.json": []byte(text)}}
+	w := &tree{Files: map[string][]byte{"probes.json": []byte(text)}}
 	in.EngineFiles = append(in.EngineFiles, manifest.PartFile{Path: "probes.json", Role: manifest.Probes, Source: w, Key: "probes.json"})
 	return in
 }

@@ -123,8 +123,8 @@ var fixtures = map[string]fixture{
 	"W-2":  {broken: plain(llama().with("model.safetensors.index.json", `{"weight_map":{"a":"b.safetensors"}}`)), sound: plain(llama().with("model.safetensors.index.json", `{"weight_map":{"lm_head.weight":"model.safetensors"}}`))},
 	"W-3":  {broken: plain(llama().with("model-00002-of-00002.safetensors", llama()["model.safetensors"]).without("model.safetensors"))},
 	"W-4":  {broken: plain(lose(llama(), "model.layers.2.mlp.up_proj.weight"))},
-	"W-6":  {broken: plain(llama().with("other.safetensors", llama()["model.safetensors"]), args("--load-format", "runai_streamer"))},
-	"W-7":  {broken: plain(llama().with("other.safetensors", llama()["model.safetensors"]))},
+	"W-6":  {broken: plain(llama().with("other.safetensors", lose(llama(), "model.norm.weight")["model.safetensors"]), args("--load-format", "runai_streamer"))},
+	"W-7":  {broken: plain(llama().with("other.safetensors", lose(llama(), "model.norm.weight")["model.safetensors"]))},
 	"W-8": {broken: plain(llama().without("model.safetensors").with("pytorch_model-00001.bin", "x").with("pytorch_model.bin.index.json", `{"weight_map":{"a":"pytorch_model-00002.bin"}}`)),
 		sound: plain(llama().without("model.safetensors").with("pytorch_model-00001.bin", "x").with("pytorch_model.bin.index.json", `{"weight_map":{"a":"pytorch_model-00001.bin"}}`))},
 	"W-9": {broken: plain(llama().shard("model-rank-0-part-0.safetensors", 1, "a.weight"), args("--load-format", "sharded_state", "--tensor-parallel-size", "2")),
@@ -147,6 +147,8 @@ var fixtures = map[string]fixture{
 	"Q-4":  {broken: plain(llama(), args("--quantization", "modelopt")), sound: plain(llama().with("hf_quant_config.json", `{"quantization":{"quant_algo":"FP8"}}`), args("--quantization", "modelopt"))},
 	"Q-5":  {broken: plain(llama(), args("--quantization", "inc")), sound: plain(llama().with("quantization_config.json", `{"bits":4}`), args("--quantization", "inc"))},
 	"Q-6":  {broken: plain(quantized("pack-quantized", "a.weight_packed:I32", "a.weight_scale", "a.weight_shape"), args("--quantization", "awq")), sound: plain(quantized("pack-quantized", "a.weight_packed:I32", "a.weight_scale", "a.weight_shape"), args("--quantization", "compressed-tensors"))},
+	"Q-11": {broken: plain(llama().with("config.json", `{"architectures":["StableLmForCausalLM"],"model_type":"stablelm","num_hidden_layers":4,"eos_token_id":0,"quantization_config":{"quant_method":"gptq","bits":4,"group_size":128,"sym":true}}`)),
+		sound: plain(llama().with("config.json", `{"architectures":["StableLmForCausalLM"],"model_type":"stablelm","num_hidden_layers":4,"eos_token_id":0,"quantization_config":{"quant_method":"gptq","bits":4,"group_size":128,"sym":true,"desc_act":false}}`))},
 	"Q-7":  {broken: plain(llama(), args("--kv-cache-dtype", "fp8")), sound: plain(withTensors(nil, "model.layers.#.self_attn.k_scale"), args("--kv-cache-dtype", "fp8"))},
 	"Q-8":  {broken: plain(llama(), args("--hf-overrides", `{"quantization_config_file":"/x/q.json"}`)), sound: plain(llama().with("q.json", "{}"), args("/models/m", "--hf-overrides", `{"quantization_config_file":"/models/m/q.json"}`))},
 	"Q-9":  {broken: plain(configured(map[string]any{"quantization_config": map[string]any{"quant_method": "fp_quant"}})), sound: plain(configured(map[string]any{"quantization_config": map[string]any{"quant_method": "fp_quant"}}), args("--allow-deprecated-quantization"))},
@@ -169,12 +171,17 @@ var fixtures = map[string]fixture{
 	"D-2": {broken: plain(llama(), args("--speculative-config", `{"method":"mtp","num_speculative_tokens":1}`)),
 		sound: plain(typed("Glm4MoeForCausalLM", "glm4_moe", nil).shard("model.safetensors", 5, join(attention, dense, outer)...), args("--speculative-config", `{"method":"mtp","num_speculative_tokens":1}`))},
 	"E-2": {broken: plain(llama(), args("--no-such-option"))}, "E-3": {broken: plain(llama(), args("--config=/a.yaml"))},
-	"E-4": {broken: plain(llama(), engineFiles("a.yaml", "seed: 1\n", "b.yaml", "seed: 2\n"))}, "E-5": {broken: plain(llama(), args("--seed", "1", "--seed", "2"))},
+	"C-18": {broken: plain(llama().with("generation_config.json", `{"eos_token_id":0,"top_p":2.0}`)), sound: plain(llama().with("generation_config.json", `{"eos_token_id":0,"top_p":1.0,"temperature":0.6,"top_k":20,"min_p":0,"repetition_penalty":1.05}`))},
+	"T-15": {broken: plain(llama().with("tokenizer.json", `{"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"pre_tokenizer":{"type":"ByteLevel"},"decoder":null,"added_tokens":[]}`)),
+		sound: plain(llama().with("tokenizer.json", `{"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"pre_tokenizer":{"type":"ByteLevel"},"decoder":{"type":"ByteLevel"},"added_tokens":[]}`))},
+	"C-17": {broken: plain(typed("LlamaForCausalLM", "llama", map[string]any{"rms_norm_eps": "1e-6"})), sound: plain(typed("LlamaForCausalLM", "llama", map[string]any{"rms_norm_eps": 1e-6}))},
+	"E-4":  {broken: plain(llama(), engineFiles("a.yaml", "seed: 1\n", "b.yaml", "seed: 2\n"))}, "E-5": {broken: plain(llama(), args("--seed", "1", "--seed", "2"))},
 	"E-6":   {broken: plain(llama(), func(in *manifest.Input) { in.Engine.Kind = "tgi" })},
 	"E-7":   {broken: plain(configured(map[string]any{"num_attention_heads": 4}), args("--tensor-parallel-size", "3")), sound: plain(configured(map[string]any{"num_attention_heads": 4}), args("--tensor-parallel-size", "2"))},
 	"E-8":   {broken: plain(llama(), args("--tool-call-parser", "hermez")), sound: plain(llama(), args("--tool-call-parser", "hermes"))},
 	"E-9":   {broken: plain(llama(), twoRegions("served-model-name: a\n", "served-model-name: b\n")), sound: plain(llama(), twoRegions("served-model-name: a\n", "served-model-name: [a, b]\n"))},
 	"E-10":  {broken: plain(llama(), twoRegions("dtype: bfloat16\n", "dtype: float16\n")), sound: plain(llama(), twoRegions("dtype: float16\nport: 1\n", "dtype: float16\nport: 2\n"))},
+	"E-12":  {broken: plain(llama(), args("--load-format", "gguf")), sound: plain(llama(), args("--load-format", "safetensors", "--max-num-seqs", "8", "--gpu-memory-utilization", "0.9", "--tokenizer-mode", "hf"))},
 	"E-11":  {broken: plain(typed("LlamaForCausalLM", "llama", map[string]any{"head_dim": 16})), sound: plain(typed("LlamaForCausalLM", "llama", map[string]any{"head_dim": 64}))},
 	"B-1":   {problem: &manifest.Problem{Part: manifest.Engine, Path: "probes.json", Kind: manifest.KindProbes}},
 	"I-1":   {broken: plain(llama(), func(in *manifest.Input) { in.Images = []string{"1.example/vllm:v1"} }), sound: plain(llama(), func(in *manifest.Input) { in.Images = []string{"1.example/vllm@sha256:" + strings.Repeat("a", 64)} })},
@@ -185,7 +192,7 @@ var fixtures = map[string]fixture{
 // twoRegions gives two regions a configuration each.
 func twoRegions(source, target string) func(*manifest.Input) {
 	return func(in *manifest.Input) {
-		w := &tree{files: map[string][]byte{"s": []byte(source), "t": []byte(target)}}
+		w := &tree{Files: map[string][]byte{"s": []byte(source), "t": []byte(target)}}
 		in.EngineFiles = []manifest.PartFile{{Region: "eu", Path: "v.yaml", Source: w, Key: "s", Role: manifest.EngineConfig}, {Region: "us", Path: "v.yaml", Source: w, Key: "t", Role: manifest.EngineConfig}}
 	}
 }

@@ -43,7 +43,11 @@ func adapterMisses(v *view) (out []manifest.Finding) {
 				Message: fmt.Sprintf("none of the %d modules of adapter %s is in the base model (%s is not): the engine serves the base model's answers under the adapter's name", len(modules), a.facts.Name, inert[0]),
 				Hint:    "the adapter was trained on another model, or its tensors were renamed"})
 		case len(modules) > 0:
-			if lost := a.lostLayers(modules, base); len(lost) > 0 {
+			if target := a.lostTarget(modules, base); target != "" {
+				out = append(out, manifest.Finding{Path: a.path(a.facts.Weights), Field: target,
+					Message: fmt.Sprintf("adapter_config.json of adapter %s targets %s, which the base model has, and no tensor is for it: a part of the adapter is lost", a.facts.Name, target),
+					Hint:    "copy the adapter again from its origin"})
+			} else if lost := a.lostLayers(modules, base); len(lost) > 0 {
 				out = append(out, manifest.Finding{Path: a.path(a.facts.Weights), Field: lost[0],
 					Message: fmt.Sprintf("adapter %s changes this kind of module in other layers, and has nothing for %s: a part of it is lost", a.facts.Name, count(lost)),
 					Hint:    "copy the adapter again from its origin"})
@@ -51,6 +55,21 @@ func adapterMisses(v *view) (out []manifest.Finding) {
 		}
 	}
 	return out
+}
+
+// lostTarget is a module that target_modules names, that the base model has, and
+// for which the adapter has no tensor in any layer.
+func (a *adapter) lostTarget(modules []string, base map[string]bool) string {
+	if a.facts.Partial {
+		return ""
+	}
+	for _, target := range a.facts.Targets {
+		ends := func(m string) bool { return m == target || strings.HasSuffix(m, "."+target) }
+		if !slices.ContainsFunc(modules, ends) && slices.ContainsFunc(slices.Collect(maps.Keys(base)), ends) {
+			return target
+		}
+	}
+	return ""
 }
 
 // modules lists the modules that the adapter's tensors change, by key, sorted.

@@ -33,6 +33,45 @@ func missingHead(v *view) (out []manifest.Finding) {
 }
 
 func missingLayer(v *view) []manifest.Finding {
+	return append(missingTextLayer(v), towerLayers(v)...)
+}
+
+// towers are the vision towers whose layers are counted, by model type, and what
+// their tensors' names hold.
+var towers = map[string]string{"clip_vision_model": "vision_model.encoder.", "siglip_vision_model": "vision_model.encoder."}
+
+// towerLayers compares the layers of the part that sees with config.json: which
+// layer's output is used is counted from the last one, so that another number gives
+// other answers even where no tensor is missing.
+func towerLayers(v *view) []manifest.Finding {
+	r := v.base
+	c := r.facts.Config
+	if c == nil || c.Tower == nil || towers[c.Tower.Type] == "" || !v.findable(r) {
+		return nil
+	}
+	have := 0
+	for parent, suffixes := range r.families() {
+		if strings.Contains(parent, towers[c.Tower.Type]) {
+			have = max(have, len(layersOf(suffixes)))
+		}
+	}
+	used := c.Tower.Layers
+	if c.Tower.Taken < 0 {
+		used += c.Tower.Taken + 1
+	}
+	if have == 0 || have == c.Tower.Layers || c.Tower.Taken >= 0 && have > c.Tower.Layers {
+		return nil
+	}
+	f := manifest.Finding{Severity: manifest.Silent, Path: r.path("config.json"), Field: "vision_config.num_hidden_layers",
+		Message: fmt.Sprintf("the vision tower has %d layers by config.json, and there are tensors for %d", c.Tower.Layers, have),
+		Hint:    "config.json and weights belong to different models: copy both from one release"}
+	if used > have && !r.quantized() {
+		f.Severity, f.Seen = manifest.Block, "Following weights were not initialized from checkpoint: {…}"
+	}
+	return []manifest.Finding{f}
+}
+
+func missingTextLayer(v *view) []manifest.Finding {
 	r := v.base
 	c := r.facts.Config
 	if c == nil || c.Layers > maxLayers || !v.findable(r) {
@@ -51,7 +90,7 @@ func missingLayer(v *view) []manifest.Finding {
 		return nil
 	}
 	f := manifest.Finding{Severity: r.lost(true), Path: r.path("config.json"), Field: "num_hidden_layers",
-		Message: fmt.Sprintf("config.json has %d layers, there is no tensor for layer %s", c.Layers, joinInts(empty)),
+		Message: fmt.Sprintf("%s, there is no tensor for layer %s", r.says("num_hidden_layers", c.Layers), joinInts(empty)),
 		Seen:    "Following weights were not initialized from checkpoint: {…}",
 		Hint:    "a shard is missing, or config.json belongs to another model: copy both from one release"}
 	if f.Severity == manifest.Silent {
@@ -83,13 +122,16 @@ func (r *repo) surplusLayers(e *expectation) (f manifest.Finding, found bool) {
 		return f, false
 	}
 	return manifest.Finding{Severity: manifest.Block, Path: r.path("config.json"), Field: "num_hidden_layers",
-		Message: fmt.Sprintf("config.json has %d layers, and there are tensors for %d more, such as %s", e.layers, len(beyond), first),
+		Message: fmt.Sprintf("%s, and there are tensors for %d more layers, such as %s", r.says("num_hidden_layers", e.layers), len(beyond), first),
 		Seen:    fmt.Sprintf("There is no module or parameter named 'layers.%d' in …", e.layers),
 		Hint:    "config.json and weights belong to different models: copy both from one release"}, true
 }
 
 func joinInts(ns []int) string {
 	var out []string
+	if len(ns) > 20 {
+		return joinInts(ns[:20]) + fmt.Sprintf(" and %d more", len(ns)-20)
+	}
 	for _, n := range ns {
 		out = append(out, fmt.Sprint(n))
 	}
@@ -153,7 +195,8 @@ func (r *repo) missingOfEveryFamily(c *model.Config) []int {
 				missing = append(missing, i)
 			}
 		}
-		if 2*len(missing) <= c.Layers && (!found || len(missing) < len(best)) {
+		assumed := slices.Contains(c.Assumed, "num_hidden_layers") // then nothing but the weights tells
+		if (2*len(missing) <= c.Layers || assumed) && (!found || len(missing) < len(best)) {
 			best, found = missing, true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"drkit/manifest"
 	"drkit/manifest/digest"
+	"drkit/manifest/internal/boottruth"
 	"drkit/manifest/rules"
 )
 
@@ -34,19 +35,19 @@ func text(v any) string {
 // sharded spreads tensors over shards of a number, with an index.
 func (r repository) sharded(layers, shards int, names ...string) repository {
 	one := repository{}.shard("x", layers, names...)
-	all := load([]byte(one["x"]))
+	all := boottruth.Load([]byte(one["x"]))
 	weightMap := map[string]string{}
-	parts := make([]map[string]*entry, shards)
+	parts := make([]map[string]*boottruth.Entry, shards)
 	for i, name := range slices.Sorted(maps.Keys(all)) {
 		n := i * shards / len(all)
 		if parts[n] == nil {
-			parts[n] = map[string]*entry{}
+			parts[n] = map[string]*boottruth.Entry{}
 		}
 		parts[n][name] = all[name]
 		weightMap[name] = fmt.Sprintf("model-%05d-of-%05d.safetensors", n+1, shards)
 	}
 	for n, part := range parts {
-		r[fmt.Sprintf("model-%05d-of-%05d.safetensors", n+1, shards)] = string(pack(part))
+		r[fmt.Sprintf("model-%05d-of-%05d.safetensors", n+1, shards)] = string(boottruth.Pack(part))
 	}
 	r["model.safetensors.index.json"] = text(map[string]any{"metadata": map[string]any{"total_size": 1}, "weight_map": weightMap})
 	return r

@@ -14,13 +14,13 @@ import (
 // of the region eu at the path x.
 func deployed(pairs ...string) func(*manifest.Input) {
 	return func(in *manifest.Input) {
-		w := &tree{files: map[string][]byte{}}
+		w := &tree{Files: map[string][]byte{}}
 		for i := 0; i < len(pairs); i += 2 {
 			f := manifest.PartFile{Path: pairs[i], Source: w, Key: pairs[i]}
 			if rest, own := strings.CutPrefix(pairs[i], "@"); own {
 				f.Region, f.Path, _ = strings.Cut(rest, "/")
 			}
-			w.files[pairs[i]] = []byte(pairs[i+1])
+			w.Files[pairs[i]] = []byte(pairs[i+1])
 			in.DeployFiles = append(in.DeployFiles, f)
 		}
 	}
@@ -243,7 +243,7 @@ func TestAllowedDifferences(t *testing.T) {
 func TestSharedDeploymentIsJudgedInEachRegion(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: engine\n    image: 1.example/vllm/vllm-openai" + pinnedImage + "\n    args: [--model, /models/m, --config, /etc/vllm.yaml]\n"
 	engines := func(us, eu string) func(*manifest.Input) {
-		w := &tree{files: map[string][]byte{"us": []byte(us), "eu": []byte(eu)}}
+		w := &tree{Files: map[string][]byte{"us": []byte(us), "eu": []byte(eu)}}
 		return func(in *manifest.Input) {
 			in.Regions = []manifest.RegionSummary{{Name: "us", Role: "source"}, {Name: "eu", Role: "target"}}
 			in.EngineFiles = []manifest.PartFile{{Region: "us", Path: "k8s/us/engine/vllm.yaml", Source: w, Key: "us"}, {Region: "eu", Path: "k8s/eu/engine/vllm.yaml", Source: w, Key: "eu"}}

@@ -24,7 +24,10 @@ type companions struct {
 func companionsOf(q *model.Quantization) []companions {
 	switch q.Method {
 	case "gptq", "auto_gptq", "gptq_marlin", "moe_wna16":
-		beside := []string{".qzeros", ".scales"}
+		beside := []string{".scales"}
+		if q.Asymmetric { // symmetric weights are computed without: measured
+			beside = append(beside, ".qzeros")
+		}
 		if q.DescAct {
 			beside = append(beside, ".g_idx")
 		}
@@ -201,7 +204,7 @@ func (r *repo) notPacked(q *model.Quantization, sets []companions) manifest.Find
 // otherBits compares the packed weights' shapes with the bits that the config
 // states: a word of 32 bits holds 32/bits weights.
 func (r *repo) otherBits(q *model.Quantization) []manifest.Finding {
-	if q.Mixed || q.Bits <= 0 || q.Bits > 32 || 32%q.Bits != 0 || q.GroupSize <= 0 {
+	if q.Mixed || q.Bits <= 0 || q.Bits > 32 || 32%q.Bits != 0 || q.GroupSize == 0 || q.GroupSize < -1 {
 		return nil
 	}
 	packed, rows := int64(32/q.Bits), slices.Contains([]string{"gptq", "auto_gptq", "gptq_marlin"}, q.Method)
@@ -214,6 +217,9 @@ func (r *repo) otherBits(q *model.Quantization) []manifest.Finding {
 		have, want := w.Shape[1]*packed, s.Shape[1]
 		if rows {
 			have, want = w.Shape[0]*packed, s.Shape[0]*int64(q.GroupSize)
+			if q.GroupSize == -1 { // one group for all rows
+				have, want = s.Shape[0], 1
+			}
 		}
 		// the last group of a matrix may be smaller
 		if have == want || rows && have < want && want-have < int64(q.GroupSize) {

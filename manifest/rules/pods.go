@@ -1,17 +1,20 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"drkit/manifest"
+	"drkit/manifest/deploy"
 )
 
 var podRules = []Rule{
 	{"K-UID", manifest.Degraded, "the engine runs as a user without a name",
 		"A container that runs as a number says USER, and HOME, in its environment.", namelessUser},
-	{"K-PROBE", manifest.Info, "the limits of the engine's start",
+	{"K-PROBE", manifest.Block, "the limits of the engine's start",
 		"Every time limit of the engine's start is larger than the start takes.", startLimits},
 }
 
@@ -49,13 +52,75 @@ func startLimits(v *view) (out []manifest.Finding) {
 		if len(p.Limits) == 0 {
 			continue
 		}
-		var all []string
-		for _, l := range p.Limits {
-			all = append(all, fmt.Sprintf("%d s (%s)", l.Seconds, l.What))
-		}
-		out = append(out, manifest.Finding{Part: string(manifest.Deploy), Path: inRegion(p), Line: max(p.Limits[0].Line, p.Line), Field: "startupProbe",
-			Message: fmt.Sprintf("container %s is given up after %s; no start of this release was measured, so whether that is long enough is not known", p.Container.Name, strings.Join(all, ", ")),
-			Seen:    "KeyboardInterrupt: terminated", Hint: "a drill measures the start and compares it with the smallest limit"})
+		f := limitFinding(p, manifest.Info)
+		f.Message = fmt.Sprintf("container %s is given up after %s; no start of this release was measured, so whether that is long enough is not known", p.Container.Name, listLimits(p.Limits))
+		f.Hint = "a drill measures the start and compares it with the smallest limit; so does drkit manifest check --measured-boot"
+		out = append(out, f)
 	}
 	return out
+}
+
+func limitFinding(p manifest.PodFacts, s manifest.Severity) manifest.Finding {
+	smallest := p.Limits[0]
+	field, _, _ := strings.Cut(smallest.What, ":")
+	if smallest.Line == 0 {
+		field = "startupProbe"
+	}
+	return manifest.Finding{Rule: "K-PROBE", Severity: s, Part: string(manifest.Deploy), Path: inRegion(p), Line: cmp.Or(smallest.Line, p.Line), Field: strings.TrimPrefix(field, "the engine's own "),
+		Seen: "KeyboardInterrupt: terminated"}
+}
+
+func listLimits(limits []deploy.Limit) string {
+	var all []string
+	for _, l := range limits {
+		all = append(all, fmt.Sprintf("%d s (%s)", l.Seconds, l.What))
+	}
+	return strings.Join(all, ", ")
+}
+
+// Start is a start of a release's engine that was measured: from the start of its
+// process until it served.
+type Start struct {
+	Took time.Duration
+	From string // where that is known from: "the drill 20261130-…"
+}
+
+// narrow is how much of the smallest limit a start may take before it is said that
+// the next one may not fit.
+const narrow = 0.8
+
+// JudgeStart compares a measured start with the limits that a region's deploy files
+// set: rule K-PROBE. A limit that is no longer than the start is a block, as the
+// engine is ended before it is up, for ever; one that leaves no margin is degraded.
+// Region "" takes the files of every region.
+func JudgeStart(m *manifest.Manifest, region string, s Start) (out []manifest.Finding) {
+	for _, p := range m.Annotations.Pods {
+		if len(p.Limits) == 0 || region != "" && p.Region != "" && p.Region != region {
+			continue
+		}
+		limit, took := time.Duration(p.Limits[0].Seconds)*time.Second, s.Took.Round(time.Second/10)
+		f := limitFinding(p, manifest.Info)
+		f.Message = fmt.Sprintf("the start took %v (%s), container %s is given up after %s: it fits", took, s.From, p.Container.Name, listLimits(p.Limits))
+		switch {
+		case limit <= s.Took:
+			f.Severity = manifest.Block
+			f.Message = fmt.Sprintf("the start took %v (%s), container %s is given up after %v: %s; all limits: %s", took, s.From, p.Container.Name, limit, p.Limits[0].What, listLimits(p.Limits))
+			f.Hint = fmt.Sprintf("raise the smallest limit well above %v, and each other one that is below it", took)
+		case s.Took > time.Duration(narrow*float64(limit)):
+			f.Severity = manifest.Degraded
+			f.Message = strings.TrimSuffix(f.Message, ": it fits") + ": a start that is a little slower does not fit"
+			f.Hint = fmt.Sprintf("raise the smallest limit, which is %v", limit)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// WithStart replaces what Check says of the start's limits by what a measured start
+// shows of them.
+func WithStart(findings []manifest.Finding, m *manifest.Manifest, s Start) []manifest.Finding {
+	all := slices.DeleteFunc(slices.Clone(findings), func(f manifest.Finding) bool { return f.Rule == "K-PROBE" })
+	all = append(all, JudgeStart(m, "", s)...)
+	sortFindings(all)
+	return all
 }

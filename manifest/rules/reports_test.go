@@ -1,11 +1,13 @@
 package rules_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"drkit/internal/store/dir"
 	"drkit/manifest"
@@ -108,6 +110,37 @@ func TestStartLimits(t *testing.T) {
 		found := slices.IndexFunc(rules.Check(m), func(f manifest.Finding) bool { return f.Rule == "K-PROBE" && f.Severity == manifest.Info })
 		if found < 0 {
 			t.Errorf("%s: the limits are not listed", tree)
+		}
+	}
+}
+
+// TestMeasuredStart: this release took 159 s. What is shorter is a block at the
+// smallest limit's own line; a start of 500 s leaves no margin in 600 s.
+func TestMeasuredStart(t *testing.T) {
+	for _, c := range []struct {
+		tree string
+		took time.Duration
+		want string
+	}{
+		{"bad", 159 * time.Second, "K-PROBE block deploy/deployment.yaml:22 startupProbe"},
+		{"bad-liveness-only", 159 * time.Second, "K-PROBE block deploy/deployment.yaml:22 livenessProbe"},
+		{"bad-engine-timeout", 159 * time.Second, "K-PROBE block deploy/deployment.yaml:22 VLLM_ENGINE_READY_TIMEOUT_S"},
+		{"good", 159 * time.Second, ""},
+		{"good", 500 * time.Second, "K-PROBE degraded deploy/deployment.yaml:22 startupProbe"},
+		{"bad", 100 * time.Second, ""},
+	} {
+		m, _, err := manifest.Build(t.Context(), report(t, "14-probe-budget/"+c.tree))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, f := range rules.WithStart(rules.Check(m), m, rules.Start{Took: c.took, From: "a test"}) {
+			if f.Severity != manifest.Info {
+				got = fmt.Sprintf("%s %s %s/%s:%d %s", f.Rule, f.Severity, f.Part, f.Path, f.Line, f.Field)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s, %v: got %q, want %q", c.tree, c.took, got, c.want)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func wrongRope(v *view) (out []manifest.Finding) {
 			if b.label != "" {
 				field = "rope_parameters." + b.label
 			}
-			for _, judge := range []func(*model.Config, block) (manifest.Finding, bool){ropeConflict, ropeType, ropeFields, ropeLengths, ropeRatio} {
+			for _, judge := range []func(*model.Config, block) (manifest.Finding, bool){ropeConflict, ropeType, ropeNumbers, ropeFields, ropeLengths, ropeRatio} {
 				if f, wrong := judge(c, b); wrong {
 					f.Path, f.Field = r.path("config.json"), field
 					out = append(out, f)
@@ -171,6 +171,26 @@ func ropeType(_ *model.Config, b block) (f manifest.Finding, wrong bool) {
 	f.Seen = "Unknown RoPE scaling type " + b.kind
 	f.Hint = "copy config.json again from the model's origin"
 	return f, true
+}
+
+// ropeNumbers finds text where the engine computes with a number.
+func ropeNumbers(_ *model.Config, b block) (f manifest.Finding, wrong bool) {
+	for _, field := range []string{"rope_theta", "factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "partial_rotary_factor"} {
+		switch b.fields[field].(type) {
+		case string, []any, map[string]any:
+			f.Message = fmt.Sprintf("%s is %s, and must be a number", field, shortJSON(b.fields[field]))
+			f.Seen = "TypeError: unsupported operand type(s)"
+			f.Hint = "copy config.json again from the model's origin"
+			return f, true
+		}
+	}
+	return f, false
+}
+
+// shortJSON is the beginning of a value as JSON.
+func shortJSON(v any) string {
+	text, _ := json.Marshal(v)
+	return fmt.Sprintf("%.40s", text)
 }
 
 func ropeFields(c *model.Config, b block) (f manifest.Finding, wrong bool) {
@@ -270,7 +290,17 @@ func ropeLost(c *model.Config) (f manifest.Finding, wrong bool) {
 	if c.Nested {
 		kind = c.TextType
 	}
-	if len(c.Rope.Effective) > 0 || c.Rope.Theta || !strings.HasPrefix(c.Writer, "5.") || !slices.Contains(alwaysRope, kind) {
+	if c.Rope.Theta || !strings.HasPrefix(c.Writer, "5.") || !slices.Contains(alwaysRope, kind) {
+		return f, false
+	}
+	for _, b := range ropeBlocks(c) {
+		if b.fields["rope_theta"] == nil && len(c.Rope.Ignored) == 0 {
+			return manifest.Finding{Severity: manifest.Silent, Field: "rope_parameters",
+				Message: fmt.Sprintf("config.json was written by transformers %s, which always states rope_theta for %s, and its rope_parameters have none: the engine takes a base of 10000", c.Writer, kind),
+				Hint:    "copy config.json again from the model's origin"}, true
+		}
+	}
+	if len(c.Rope.Effective) > 0 {
 		return f, false
 	}
 	return manifest.Finding{Severity: manifest.Silent, Field: "rope_parameters",

@@ -45,11 +45,15 @@ func Check(m *manifest.Manifest) []manifest.Finding {
 			all = append(all, f)
 		}
 	}
+	sortFindings(all)
+	return all
+}
+
+func sortFindings(all []manifest.Finding) {
 	slices.SortStableFunc(all, func(a, b manifest.Finding) int {
 		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Part, b.Part),
 			cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
 	})
-	return all
 }
 
 // rank orders severities, gravest first.

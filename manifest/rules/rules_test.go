@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drkit/manifest"
+	"drkit/manifest/internal/boottruth"
 	"drkit/manifest/rules"
 )
 
@@ -100,14 +101,14 @@ func TestOneCauseOneFinding(t *testing.T) {
 }
 
 func lose(r repository, tensors ...string) repository {
-	all := load([]byte(r["model.safetensors"]))
+	all := boottruth.Load([]byte(r["model.safetensors"]))
 	for _, name := range tensors {
 		if all[name] == nil {
 			panic("no tensor " + name)
 		}
 		delete(all, name)
 	}
-	r["model.safetensors"] = string(pack(all))
+	r["model.safetensors"] = string(boottruth.Pack(all))
 	return r
 }
 
@@ -122,9 +123,9 @@ func loseLayer(r repository, layer int) repository {
 // engineFiles makes pairs of names and texts the engine's configuration.
 func engineFiles(pairs ...string) func(*manifest.Input) {
 	return func(in *manifest.Input) {
-		w := &tree{files: map[string][]byte{}}
+		w := &tree{Files: map[string][]byte{}}
 		for i := 0; i < len(pairs); i += 2 {
-			w.files[pairs[i]] = []byte(pairs[i+1])
+			w.Files[pairs[i]] = []byte(pairs[i+1])
 			in.EngineFiles = append(in.EngineFiles, manifest.PartFile{Path: pairs[i], Source: w, Key: pairs[i]})
 		}
 	}
@@ -132,7 +133,7 @@ func engineFiles(pairs ...string) func(*manifest.Input) {
 
 func deployFile(region, name, text string) func(*manifest.Input) {
 	return func(in *manifest.Input) {
-		w := &tree{files: map[string][]byte{name: []byte(text)}}
+		w := &tree{Files: map[string][]byte{name: []byte(text)}}
 		in.DeployFiles = []manifest.PartFile{{Region: region, Path: name, Source: w, Key: name}}
 	}
 }
@@ -140,7 +141,7 @@ func deployFile(region, name, text string) func(*manifest.Input) {
 // Two regions that each have their own configuration are no repetition, and a
 // finding says which region's it is.
 func TestRegionsHaveTheirOwnConfiguration(t *testing.T) {
-	w := &tree{files: map[string][]byte{"us.yaml": []byte("seed: 1\n"), "eu.yaml": []byte("no-such: 1\n")}}
+	w := &tree{Files: map[string][]byte{"us.yaml": []byte("seed: 1\n"), "eu.yaml": []byte("no-such: 1\n")}}
 	got := llama().check(t, func(in *manifest.Input) {
 		in.EngineFiles = []manifest.PartFile{
 			{Region: "us", Path: "vllm.yaml", Source: w, Key: "us.yaml"}, {Region: "eu", Path: "vllm.yaml", Source: w, Key: "eu.yaml"}}
@@ -152,7 +153,7 @@ func TestRegionsHaveTheirOwnConfiguration(t *testing.T) {
 
 // A region's own configuration takes the place of the one for all regions.
 func TestRegionReplacesSharedConfiguration(t *testing.T) {
-	w := &tree{files: map[string][]byte{"all.yaml": []byte("seed: 1\n"), "eu.yaml": []byte("max-model-len: 9\n")}}
+	w := &tree{Files: map[string][]byte{"all.yaml": []byte("seed: 1\n"), "eu.yaml": []byte("max-model-len: 9\n")}}
 	got := llama().check(t, func(in *manifest.Input) {
 		in.EngineFiles = []manifest.PartFile{{Path: "engine/vllm.yaml", Source: w, Key: "all.yaml"}, {Region: "eu", Path: "deploy/eu/engine/vllm.yaml", Source: w, Key: "eu.yaml"}}
 	})
@@ -163,7 +164,7 @@ func TestRegionReplacesSharedConfiguration(t *testing.T) {
 
 // What two regions share is said once.
 func TestSharedFlagsAreJudgedOnce(t *testing.T) {
-	w := &tree{files: map[string][]byte{"us.yaml": []byte("seed: 1\n"), "eu.yaml": []byte("seed: 2\n")}}
+	w := &tree{Files: map[string][]byte{"us.yaml": []byte("seed: 1\n"), "eu.yaml": []byte("seed: 2\n")}}
 	got := llama().check(t, func(in *manifest.Input) {
 		in.Engine.Args = []string{"--no-such-option"}
 		in.EngineFiles = []manifest.PartFile{{Region: "us", Path: "v.yaml", Source: w, Key: "us.yaml"}, {Region: "eu", Path: "v.yaml", Source: w, Key: "eu.yaml"}}
@@ -175,7 +176,7 @@ func TestSharedFlagsAreJudgedOnce(t *testing.T) {
 
 func TestProbesAreBoundToTheRelease(t *testing.T) {
 	withProbes := func(text string) func(*manifest.Input) {
-		w := &tree{files: map[string][]byte{"p": []byte(text)}}
+		w := &tree{Files: map[string][]byte{"p": []byte(text)}}
 		return func(in *manifest.Input) {
 			in.EngineFiles = []manifest.PartFile{{Path: "probes.json", Role: manifest.Probes, Source: w, Key: "p"}}
 		}

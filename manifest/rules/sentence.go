@@ -39,6 +39,9 @@ func missingModule(v *view) (out []manifest.Finding) {
 			Message: fmt.Sprintf("%s is there, and modules.json, which says what it is for, is missing: the engine falls back to another pooling and gives other vectors", folder),
 			Hint:    "copy modules.json from the model's origin"}}
 	}
+	if f, lost := r.noPooling(); lost {
+		out = append(out, f)
+	}
 	for _, m := range c.Modules {
 		for _, file := range r.moduleLacks(m) {
 			out = append(out, manifest.Finding{Path: r.path(file),
@@ -47,6 +50,21 @@ func missingModule(v *view) (out []manifest.Finding) {
 		}
 	}
 	return out
+}
+
+// noPooling finds a pooling that is configured and not used, or that chooses nothing.
+func (r *repo) noPooling() (f manifest.Finding, lost bool) {
+	c, folder := r.facts.Config, r.moduleFolder()
+	pools := slices.ContainsFunc(c.Modules, func(m model.Module) bool { return strings.HasSuffix(m.Type, "Pooling") })
+	switch {
+	case folder != "" && strings.Contains(folder, "_Pooling/") && !pools && !r.broken("modules.json"):
+		return manifest.Finding{Path: r.path("modules.json"), Message: fmt.Sprintf("%s is there, and modules.json lists no pooling: the engine falls back to another one and gives other vectors", folder),
+			Hint: "copy modules.json again from the model's origin"}, true
+	case pools && c.NoPooling != "":
+		return manifest.Finding{Path: r.path(c.NoPooling), Field: "pooling_mode_mean_tokens", Message: c.NoPooling + " chooses no kind of pooling: the engine falls back to another one and gives other vectors",
+			Hint: "copy the file again from the model's origin"}, true
+	}
+	return f, false
 }
 
 // moduleFolder is a configuration of a pooling or dense module, "" when there is none.

@@ -17,6 +17,8 @@ var servingRules = []Rule{
 		"The engine serves the names that recorded probes ask for, the same in every region.", otherName},
 	{"E-10", manifest.Silent, "regions are told to compute differently",
 		"Options that change answers, such as dtype and quantization, are the same in every region.", otherAnswers},
+	{"E-12", manifest.Block, "a value passes the engine's parser and ends it afterwards",
+		"Numbers are within the engine's bounds, and words are those that it has.", refusedValue},
 	{"E-11", manifest.Info, "not every engine has a kernel for the head size",
 		"head_dim is one that the attention kernels of the engine's hardware have.", oddHeads},
 }

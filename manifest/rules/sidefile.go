@@ -78,8 +78,10 @@ func noCacheScales(v *view) []manifest.Finding {
 		return nil
 	}
 	f := v.at("kv_cache_dtype")
+	f.Severity = manifest.Degraded // many serve so on purpose
 	if automatic {
-		f = manifest.Finding{Path: r.path("config.json"), Field: "quantization_config"}
+		// the weights were made with scales: without them answers differ, as was measured
+		f = manifest.Finding{Severity: manifest.Silent, Path: r.path("config.json"), Field: "quantization_config.kv_cache_scheme"}
 	}
 	f.Message = "the key-value cache is kept in 8 bits, and no shard holds k_scale or v_scale: the engine takes 1.0 for them"
 	f.Seen = "Using KV cache scaling factor 1.0 for fp8_e4m3. If this is unintended, verify that k/v_scale scaling factors are properly set in the checkpoint."

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"drkit/manifest"
+	"drkit/manifest/internal/boottruth"
 	"drkit/manifest/rules"
 )
 
@@ -33,7 +34,7 @@ func newRepository(config map[string]any) repository {
 // shard writes tensors of 4 rows and 2 columns under a file name; "#" in a name
 // stands for each layer, and ":I32" or ":I32:4x1" or ":BF16:8" gives type and shape.
 func (r repository) shard(file string, layers int, names ...string) repository {
-	tensors := map[string]*entry{}
+	tensors := map[string]*boottruth.Entry{}
 	for _, n := range names {
 		n, dtype, _ := strings.Cut(n, ":")
 		dtype, form, _ := strings.Cut(dtype, ":")
@@ -50,10 +51,10 @@ func (r repository) shard(file string, layers int, names ...string) repository {
 		size := map[string]int64{"BF16": 2, "F16": 2, "I8": 1, "U8": 1, "I32": 4, "F8_E4M3": 1, "F32": 4}[dtype]
 		for i := range layers {
 			name := strings.ReplaceAll(n, "#", fmt.Sprint(i))
-			tensors[name] = &entry{DType: dtype, Shape: shape, data: make([]byte, rows*columns*size)}
+			tensors[name] = &boottruth.Entry{DType: dtype, Shape: shape, Data: make([]byte, rows*columns*size)}
 		}
 	}
-	r[file] = string(pack(tensors))
+	r[file] = string(boottruth.Pack(tensors))
 	return r
 }
 
@@ -70,9 +71,9 @@ func (r repository) with(file, text string) repository {
 }
 
 func (r repository) source() *tree {
-	w := &tree{files: map[string][]byte{}}
+	w := &tree{Files: map[string][]byte{}}
 	for name, text := range r {
-		w.files[name] = []byte(text)
+		w.Files[name] = []byte(text)
 	}
 	return w
 }
@@ -143,16 +144,16 @@ func TestSoundLayouts(t *testing.T) {
 		"multi-token prediction layer beyond the last": {repo: newRepository(causal("DeepseekV3ForCausalLM", "deepseek_v3", 3, map[string]any{"num_nextn_predict_layers": 1})).
 			shard("model.safetensors", 3, join(attention, dense, outer, []string{"model.layers.3.eh_proj.weight", "model.layers.3.enorm.weight"})...)},
 		"block-wise fp8": {repo: newRepository(causal("DeepseekV3ForCausalLM", "deepseek_v3", 3, map[string]any{
-			"quantization_config": map[string]any{"quant_method": "fp8", "weight_block_size": []int{128, 128}}})).
+			"quantization_config": map[string]any{"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": []int{128, 128}}})).
 			shard("model.safetensors", 3, join(attention[:2], []string{"model.layers.#.mlp.gate_proj.weight:F8_E4M3", "model.layers.#.mlp.gate_proj.weight_scale_inv:F32"}, outer)...)},
 		"awq with modules left as they are": {repo: newRepository(causal("Qwen2VLForConditionalGeneration", "qwen2_vl", 2, map[string]any{
 			"vision_config":       map[string]any{},
-			"quantization_config": map[string]any{"quant_method": "awq", "modules_to_not_convert": []string{"visual"}}})).
-			shard("model.safetensors", 2, "visual.blocks.#.attn.qkv.weight", "model.layers.#.mlp.gate_proj.qweight:I32", "model.layers.#.mlp.gate_proj.qzeros:I32", "model.layers.#.mlp.gate_proj.scales").
+			"quantization_config": map[string]any{"quant_method": "awq", "bits": 4, "group_size": 16, "zero_point": true, "modules_to_not_convert": []string{"visual"}}})).
+			shard("model.safetensors", 2, "visual.blocks.#.attn.qkv.weight", "model.layers.#.mlp.gate_proj.qweight:I32:16x2", "model.layers.#.mlp.gate_proj.qzeros:I32:1x2", "model.layers.#.mlp.gate_proj.scales:F16:1x16").
 			with("preprocessor_config.json", "{}")},
 		"one layer of a packed model left unpacked": {repo: unpackedLayer()},
 		"gptq with other bits for some modules": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, map[string]any{
-			"quantization_config": map[string]any{"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": false, "dynamic": map[string]any{"+:.*down.*": map[string]any{"bits": 8}}}})).
+			"quantization_config": map[string]any{"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": false, "sym": true, "dynamic": map[string]any{"+:.*down.*": map[string]any{"bits": 8}}}})).
 			shard("model.safetensors", 2, "model.layers.#.mlp.up_proj.qweight:I32:8x4", "model.layers.#.mlp.up_proj.qzeros:I32:2x1", "model.layers.#.mlp.up_proj.scales:F16:2x4",
 				"model.layers.#.mlp.down_proj.qweight:I32:16x4", "model.layers.#.mlp.down_proj.qzeros:I32:2x1", "model.layers.#.mlp.down_proj.scales:F16:2x4")},
 		"gemma's nested scaling": {repo: newRepository(map[string]any{"architectures": []string{"Gemma3ForConditionalGeneration"}, "model_type": "gemma3", "eos_token_id": 5, "vision_config": map[string]any{"a": 1},
@@ -162,18 +163,18 @@ func TestSoundLayouts(t *testing.T) {
 			"max_position_embeddings": 131072, "original_max_position_embeddings": 4096,
 			"rope_scaling": map[string]any{"type": "longrope", "short_factor": []float64{1, 1, 1, 1, 1, 1}, "long_factor": []float64{1, 1, 1, 1, 1, 1}}})).
 			shard("model.safetensors", 2, "model.layers.#.self_attn.qkv_proj.weight", "model.layers.#.mlp.gate_up_proj.weight")},
-		"yarn with room to spare": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 0, map[string]any{"max_position_embeddings": 40960,
+		"yarn with room to spare": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, map[string]any{"max_position_embeddings": 40960,
 			"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}})).shard("model.safetensors", 2, attention...)},
-		"template of instructions without a generation prompt": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 0, nil)).shard("model.safetensors", 2, attention...).
+		"template of instructions without a generation prompt": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, nil)).shard("model.safetensors", 2, attention...).
 			with("chat_template.jinja", "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'user' %}{{ '[INST] ' + m['content'] + ' [/INST]' }}{% else %}{{ ' ' + m['content'] + eos_token }}{% endif %}{% endfor %}")},
-		"template that takes parts": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 0, nil)).shard("model.safetensors", 2, attention...).
+		"template that takes parts": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, nil)).shard("model.safetensors", 2, attention...).
 			with("chat_template.jinja", "{% for m in messages %}{% for c in m['content'] %}{% if c['type'] == 'text' %}{{ c['text'] }}{% endif %}{% endfor %}{{ eos_token }}{% endfor %}")},
 		"two engines in each region": {repo: llama(), change: func(in *manifest.Input) {
-			w := &tree{files: map[string][]byte{}}
+			w := &tree{Files: map[string][]byte{}}
 			for _, region := range []string{"eu", "us"} {
 				for _, name := range []string{"prefill", "decode"} {
 					key := region + name
-					w.files[key] = []byte("apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    image: vllm/vllm-openai@sha256:" + strings.Repeat("a", 64) +
+					w.Files[key] = []byte("apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    image: vllm/vllm-openai@sha256:" + strings.Repeat("a", 64) +
 						"\n    args: [\"--model\", \"/m\", \"--served-model-name\", \"chat\", \"--load-format\", \"" + map[string]string{"prefill": "auto", "decode": "safetensors"}[name] + "\"]\n")
 					in.DeployFiles = append(in.DeployFiles, manifest.PartFile{Region: region, Path: name + ".yaml", Source: w, Key: key})
 				}
@@ -181,31 +182,31 @@ func TestSoundLayouts(t *testing.T) {
 		}},
 		"key-value cache scales only": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, map[string]any{
 			"quantization_config": map[string]any{"quant_method": "compressed-tensors", "kv_cache_scheme": map[string]any{"num_bits": 8}, "config_groups": map[string]any{}}})).
-			shard("model.safetensors", 2, join(attention, dense, outer)...)},
+			shard("model.safetensors", 2, join(attention, dense, outer, []string{"model.layers.#.self_attn.k_scale", "model.layers.#.self_attn.v_scale"})...)},
 		"mistral's own form beside the shards": {repo: newRepository(causal("MistralForCausalLM", "mistral", 0, nil)).
 			shard("consolidated.safetensors", 2, "layers.#.attention.wq.weight").shard("model.safetensors", 2, attention...).
 			with("params.json", `{"dim":8}`).with("tekken.json", `{"config":{}}`).without("tokenizer.json")},
 		"pytorch weights only": {repo: newRepository(causal("LlamaForCausalLM", "llama", 2, nil)).with("pytorch_model.bin", "PK\x03\x04")},
 		"gguf only":            {repo: repository{"model-q4.gguf": ggufText(true)}},
-		"infinity in config":   {repo: newRepository(causal("MambaForCausalLM", "mamba2", 0, nil)).with("config.json", `{"model_type":"mamba2","architectures":["Mamba2ForCausalLM"],"time_step_limit":[0.0,Infinity]}`).shard("model.safetensors", 2, "backbone.layers.#.norm.weight")},
-		"template of the engine": {repo: newRepository(causal("LlamaForCausalLM", "llama", 0, nil)).shard("model.safetensors", 2, attention...).without("chat_template.jinja"),
+		"infinity in config":   {repo: newRepository(causal("MambaForCausalLM", "mamba2", 0, nil)).with("config.json", `{"model_type":"mamba2","architectures":["Mamba2ForCausalLM"],"num_hidden_layers":2,"time_step_limit":[0.0,Infinity]}`).shard("model.safetensors", 2, "backbone.layers.#.norm.weight")},
+		"template of the engine": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, nil)).shard("model.safetensors", 2, attention...).without("chat_template.jinja"),
 			change: func(in *manifest.Input) {
 				in.Engine.Args = []string{"--chat-template", "/etc/vllm/chat.jinja"}
 				in.EngineFiles = []manifest.PartFile{{Path: "engine/chat.jinja", Source: single("{% for m in messages %}{{ m.content }}{% endfor %}"), Key: "x"}}
 			}},
-		"tokenizer from elsewhere": {repo: newRepository(causal("LlamaForCausalLM", "llama", 0, nil)).shard("model.safetensors", 2, attention...).without("tokenizer.json"),
+		"tokenizer from elsewhere": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, nil)).shard("model.safetensors", 2, attention...).without("tokenizer.json"),
 			change: func(in *manifest.Input) {
 				in.Engine.Args = []string{"--tokenizer", "/models/tokenizer"}
-				in.Repositories = []manifest.Tree{{Name: "acme/tokenizer", Source: &tree{files: map[string][]byte{"tokenizer.json": []byte(tokenizerText)}}}}
+				in.Repositories = []manifest.Tree{{Name: "acme/tokenizer", Source: &tree{Files: map[string][]byte{"tokenizer.json": []byte(tokenizerText)}}}}
 			}},
-		"user and assistant ends differ": {repo: newRepository(causal("LlamaForCausalLM", "llama", 0, nil)).shard("model.safetensors", 2, attention...).
+		"user and assistant ends differ": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, nil)).shard("model.safetensors", 2, attention...).
 			with("chat_template.jinja", "{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] + '<|assistant|>' }}{% else %}{{ m['content'] + eos_token }}{% endif %}{% endfor %}")},
-		"pipes in texts of the template": {repo: newRepository(causal("LlamaForCausalLM", "llama", 0, nil)).shard("model.safetensors", 2, attention...).
+		"pipes in texts of the template": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, nil)).shard("model.safetensors", 2, attention...).
 			with("chat_template.jinja", "I'm {{ '<|im_start|>' ~ \"it's |odd\" | trim }}{# x | none #}{% raw %}{{ a | b }}{% endraw %} | other {{ m.content | trim | tojson(indent=2) }}<|eot|>")},
-		"files of no engine that are odd": {repo: newRepository(causal("LlamaForCausalLM", "llama", 0, nil)).shard("model.safetensors", 2, attention...).
+		"files of no engine that are odd": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, nil)).shard("model.safetensors", 2, attention...).
 			with("README.md", "<html>a page</html>").with("images/a.svg", "<?xml version='1.0'?><svg/>").with("original/broken.safetensors", "xx").
 			with("LICENSE", "version https://git-lfs").with("eval/results.json", "not json").with("docs/x.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:"+strings.Repeat("a", 64)+"\nsize 5\n")},
-		"image without a digest but with a tag": {repo: newRepository(causal("LlamaForCausalLM", "llama", 0, nil)).shard("model.safetensors", 2, attention...),
+		"image without a digest but with a tag": {repo: newRepository(causal("StableLmForCausalLM", "stablelm", 2, nil)).shard("model.safetensors", 2, attention...),
 			change: func(in *manifest.Input) { in.Images = []string{"1.example:5000/vllm:v0.32.0"} }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,7 +259,7 @@ func unpackedLayer() repository {
 }
 
 // single is a source of one file, x.
-func single(text string) *tree { return &tree{files: map[string][]byte{"x": []byte(text)}} }
+func single(text string) *tree { return &tree{Files: map[string][]byte{"x": []byte(text)}} }
 
 // ggufText is a GGUF file of one tensor of two F32 values, with or without a
 // tokenizer inside, as the format's specification lays it out.

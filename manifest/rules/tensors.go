@@ -32,12 +32,27 @@ func missingTensor(v *view) (out []manifest.Finding) {
 			continue
 		}
 		if e := r.expect(); e != nil {
+			if f, strange := r.strangePrefix(e); strange {
+				out = append(out, f)
+				continue
+			}
 			out = append(out, r.unexpected(e)...)
 		} else {
 			out = append(out, r.irregular()...)
 		}
 	}
 	return out
+}
+
+// strangePrefix finds a plain decoder whose layers stand under another name than
+// the engine looks for.
+func (r *repo) strangePrefix(e *expectation) (f manifest.Finding, strange bool) {
+	if e.stem != "layers." || r.facts.Config.Nested || slices.Contains([]string{"model.", ""}, e.prefix) {
+		return f, false
+	}
+	return manifest.Finding{Severity: manifest.Block, Path: r.path(r.shardOfLayer(e.prefix + e.stem)), Field: e.prefix + e.stem,
+		Message: fmt.Sprintf("the layers' tensors are named %s%s…, and %s looks for model.%s…", e.prefix, e.stem, r.facts.Config.Architectures[0], e.stem),
+		Seen:    "Following weights were not initialized from checkpoint: {…}", Hint: "the weights were saved from another kind of model, or renamed: copy them again from the model's origin"}, true
 }
 
 // promised finds tensors that the index puts in a sound shard, and that neither
@@ -260,7 +275,7 @@ func (r *repo) vocabularyShape() []manifest.Finding {
 			continue
 		}
 		return []manifest.Finding{{Severity: manifest.Block, Path: r.path("config.json"), Field: "vocab_size",
-			Message: fmt.Sprintf("vocab_size is %d, %s has %d rows", r.facts.Config.Vocab, name, t.Shape[0]),
+			Message: fmt.Sprintf("%s, %s has %d rows", r.says("vocab_size", r.facts.Config.Vocab), name, t.Shape[0]),
 			Seen:    "AssertionError: assert loaded_weight.shape[output_dim] == self.org_vocab_size",
 			Hint:    "weights and config.json belong to different models: copy both from one release"}}
 	}

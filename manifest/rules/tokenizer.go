@@ -24,6 +24,8 @@ var tokenizerRules = []Rule{
 		"A model in a bucket with its tokenizer elsewhere needs no file that the engine leaves out when it fetches the model.", notFetched},
 	{"T-12", manifest.Request, "the vocabulary that gpt-oss needs is not at hand",
 		"A gpt-oss model finds o200k_base.tiktoken, unchanged, in a folder that TIKTOKEN_ENCODINGS_BASE or TIKTOKEN_RS_CACHE_DIR names.", noHarmony},
+	{"T-15", manifest.Silent, "the tokenizer splits text otherwise than it was made to",
+		"A BPE has merges, maps bytes on the way in and out, and lists its special tokens; vocab.txt has a line for each row of the embedding.", lameTokenizer},
 	{"T-14", manifest.Request, "the tokenizer has ids beyond the vocabulary",
 		"The greatest token id is below vocab_size.", idsBeyondVocabulary},
 }
@@ -224,4 +226,37 @@ func noTokenizerConfig(v *view) []manifest.Finding {
 	}
 	return []manifest.Finding{{Path: v.base.path("tokenizer_config.json"),
 		Message: "tokenizer_config.json is missing: the engine guesses the tokenizer's class, and takes special tokens from " + t.File + " alone"}}
+}
+
+// lameTokenizer finds tokenizers that load and give other tokens or other text.
+func lameTokenizer(v *view) []manifest.Finding {
+	t := v.base.facts.Tokenizer
+	if v.tokenizerElsewhere() || v.base.tokenizerBroken() || v.base.mistral {
+		return nil
+	}
+	f := manifest.Finding{Path: v.base.path(t.File), Hint: "copy the tokenizer files again from the model's origin"}
+	switch c := v.base.facts.Config; {
+	case t.Merges != nil && *t.Merges == 0 && t.Entries > 300:
+		f.Field, f.Message = "merges", fmt.Sprintf("the BPE has %d tokens and no merges: every word is split into bytes", t.Entries)
+		if t.File == "vocab.json" {
+			f.Path = v.base.path("merges.txt")
+		}
+	case t.ByteLevel == "encode":
+		f.Field, f.Message = "decoder", "the tokenizer maps bytes to characters and has no decoder that maps them back: answers hold Ġ for a space"
+	case t.ByteLevel == "decode":
+		f.Field, f.Message = "pre_tokenizer", "the tokenizer's decoder maps characters to bytes, and no pre_tokenizer or normalizer maps bytes to them: prompts are split otherwise than in training"
+	case len(t.Plain) > 0 && t.File == "tokenizer.json":
+		f.Field, f.Message = "added_tokens", fmt.Sprintf("added_tokens is empty, and the vocabulary has tokens such as %s: in a prompt they are split like other text", t.Plain[0])
+	case t.File == "vocab.txt" && c != nil && shortOf(t.Entries, c.Vocab):
+		f.Message = fmt.Sprintf("vocab.txt has %d lines, vocab_size in config.json is %d: the file seems cut off, and its lost words are read as unknown", t.Entries, c.Vocab)
+	default:
+		return nil
+	}
+	return []manifest.Finding{f}
+}
+
+// shortOf reports whether a vocabulary is a tenth shorter than the embedding, and
+// by more than rounding up to a multiple of 64 explains.
+func shortOf(entries, size int) bool {
+	return size > 0 && 10*entries < 9*size && (size%64 != 0 || size-entries >= 64)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"drkit/manifest"
+	"drkit/manifest/internal/boottruth"
 )
 
 // variants are further faults of the kinds in testdata/boot-truth, on the same
@@ -48,7 +49,7 @@ var variants = []struct{ name, base, ops, args, want string }{
 	{"processor config is cut", "llava-tiny", `[{"op":"truncate","file":"model/processor_config.json","keep_fraction":0.5}]`, "", "block"},
 	{"projector lost", "llava-tiny", `[{"op":"st_del","file":"model/model.safetensors","tensor":"multi_modal_projector.linear_1.weight"}]`, "", "silent"},
 	{"text matrix of llava lost", "llava-tiny", `[{"op":"st_del","file":"model/model.safetensors","tensor":"language_model.model.layers.1.mlp.up_proj.weight"}]`, "", "silent"},
-	{"zero points lost", "llama-gptq", `[{"op":"st_del_suffix","file":"model/model.safetensors","suffix":"mlp.up_proj.qzeros"}]`, "", "silent"},
+	{"zero points lost", "llama-gptq", `[{"op":"st_del_suffix","file":"model/model.safetensors","suffix":"mlp.up_proj.qzeros"}]`, "", ""},
 	{"group size of other weights", "llama-gptq", `[{"op":"json_set","file":"model/config.json","path":["quantization_config","group_size"],"value":64}]`, "", "block"},
 	{"gptq weights called awq", "llama-gptq", `[{"op":"json_set","file":"model/config.json","path":["quantization_config","quant_method"],"value":"awq"}]`, "", "block"},
 	{"w8a8 called fp8", "llama-w8a8", `[{"op":"json_set","file":"model/config.json","path":["quantization_config"],"value":{"quant_method":"foo8"}}]`, "", "block"},
@@ -66,7 +67,7 @@ var variants = []struct{ name, base, ops, args, want string }{
 	{"tokenizer by an id", "llama-sharded", ``, "--tokenizer example/tok", "block"},
 	{"generation config elsewhere", "llama-sharded", ``, "--generation-config {W}/gen", "silent"},
 	{"lora keys of a strange name", "llama-sharded", `[{"op":"add_base","base":"llama-lora","to":"adapter"},{"op":"st_rename","file":"adapter/adapter_model.safetensors","find":"q_proj","to":"query_proj"}]`, "--enable-lora --lora-modules ad={W}/adapter", "block"},
-	{"lora half lost", "llama-sharded", `[{"op":"add_base","base":"llama-lora","to":"adapter"},{"op":"st_del","file":"adapter/adapter_model.safetensors","tensor":"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"}]`, "--enable-lora --lora-modules ad={W}/adapter", "block"},
+	{"lora half lost", "llama-sharded", `[{"op":"add_base","base":"llama-lora","to":"adapter"},{"op":"st_del","file":"adapter/adapter_model.safetensors","tensor":"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"}]`, "--enable-lora --lora-modules ad={W}/adapter", "silent"},
 	{"lora with dora", "llama-sharded", `[{"op":"add_base","base":"llama-lora","to":"adapter"},{"op":"json_set","file":"adapter/adapter_config.json","path":["use_dora"],"value":true}]`, "--enable-lora --lora-modules ad={W}/adapter", "block"},
 	{"lora of rank 64 with room for it", "llama-sharded", `[{"op":"add_base","base":"llama-lora","to":"adapter"}]`, "--enable-lora --max-lora-rank 64 --lora-modules ad={W}/adapter", ""},
 	{"lora without the switch", "llama-sharded", `[{"op":"add_base","base":"llama-lora","to":"adapter"}]`, "--lora-modules ad={W}/adapter", "block"},
@@ -85,7 +86,7 @@ var variants = []struct{ name, base, ops, args, want string }{
 func TestVariants(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
-			c := bootCase{ID: v.name, Base: v.base, Model: "{W}/model", Args: append([]string{"--served-model-name", "tiny"}, strings.Fields(v.args)...), Env: map[string]string{}}
+			c := bootCase{boottruth.Case{ID: v.name, Base: v.base, Model: "{W}/model", Args: append([]string{"--served-model-name", "tiny"}, strings.Fields(v.args)...), Env: map[string]string{}, Dir: corpus}}
 			if v.ops != "" {
 				if err := json.Unmarshal([]byte(v.ops), &c.Ops); err != nil {
 					t.Fatal(err)

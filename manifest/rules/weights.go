@@ -173,11 +173,20 @@ func (r *repo) tensorsTwice() []manifest.Finding {
 	if len(twice) == 0 {
 		return nil
 	}
+	if r.sameBytes(slices.Collect(maps.Keys(shares))) {
+		return nil // a copy of a file overwrites with what is there already
+	}
 	most := slices.MinFunc(slices.Sorted(maps.Keys(shares)), func(a, b string) int { return shares[b] - shares[a] })
 	return []manifest.Finding{{Path: r.path(most), Field: twice[0],
 		Message: fmt.Sprintf("%s stand in more than one file (%s); no index is read, so all are loaded and one overwrites the other",
 			count(twice), strings.Join(slices.Sorted(maps.Keys(shares)), ", ")),
 		Hint: "keep one layout of the weights, or restore " + model.IndexName}}
+}
+
+// sameBytes reports whether files are copies of one another.
+func (r *repo) sameBytes(names []string) bool {
+	first := r.files[names[0]].Sums["sha256"]
+	return first != "" && !slices.ContainsFunc(names, func(n string) bool { return r.files[n].Sums["sha256"] != first })
 }
 
 // consolidated is a file that makes the engine load weights in Mistral's form,

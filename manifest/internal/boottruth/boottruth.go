@@ -20,9 +20,10 @@ type Case struct {
 	Env                                     map[string]string
 	Rules                                   []string
 	Harmless, Control                       bool
-	Ops                                     []op
+	CPU                                     bool `json:"cpu_specific"` // a kernel of the CPU decided
+	Ops                                     []Op
 
-	dir string
+	Dir string // that holds bases/
 }
 
 // Read reads the cases beneath a folder that holds cases.jsonl and bases/.
@@ -36,7 +37,7 @@ func Read(dir string) ([]Case, error) {
 	s := bufio.NewScanner(f)
 	s.Buffer(nil, 1<<20)
 	for s.Scan() {
-		c := Case{dir: dir}
+		c := Case{Dir: dir}
 		if err := json.Unmarshal(s.Bytes(), &c); err != nil {
 			return nil, err
 		}
@@ -50,7 +51,7 @@ func Read(dir string) ([]Case, error) {
 
 // Input lays the case out in memory and describes it as drkit.yaml would.
 func (c Case) Input() (manifest.Input, error) {
-	w := &tree{files: map[string][]byte{}, links: map[string]bool{}, bases: filepath.Join(c.dir, "bases")}
+	w := &Tree{Files: map[string][]byte{}, Links: map[string]bool{}, Bases: filepath.Join(c.Dir, "bases")}
 	if err := w.addBase(c.Base, "model"); err != nil {
 		return manifest.Input{}, err
 	}

@@ -24,22 +24,22 @@ import (
 	"drkit/internal/store"
 )
 
-// tree is a case's directory in memory: a source of the files beneath it. links
+// Tree is a case's directory in memory: a source of the files beneath it. links
 // are symbolic links that lead nowhere.
-type tree struct {
-	files map[string][]byte
-	links map[string]bool
-	bases string
+type Tree struct {
+	Files map[string][]byte
+	Links map[string]bool
+	Bases string
 	repo  string // hub id, when the repository lies in a hub cache
 }
 
 // refs is the folder of a hub cache that names commits.
-func (t *tree) refs(repo string) string {
+func (t *Tree) refs(repo string) string {
 	return "hf/hub/models--" + strings.ReplaceAll(repo, "/", "--") + "/refs/"
 }
 
 // Pin is the commit of a hub cache; "" for a plain folder.
-func (t *tree) Pin(context.Context) (repo, commit string, err error) {
+func (t *Tree) Pin(context.Context) (repo, commit string, err error) {
 	if t.repo == "" {
 		return "", "", nil
 	}
@@ -47,17 +47,17 @@ func (t *tree) Pin(context.Context) (repo, commit string, err error) {
 }
 
 // Refs lists what stands under refs/.
-func (t *tree) Refs(context.Context) (names []string, err error) {
+func (t *Tree) Refs(context.Context) (names []string, err error) {
 	for _, k := range t.beneath(strings.TrimSuffix(t.refs(t.repo), "/")) {
 		names = append(names, path.Base(k))
 	}
 	return names, nil
 }
 
-func (t *tree) List(_ context.Context, prefix string) iter.Seq2[store.Object, error] {
+func (t *Tree) List(_ context.Context, prefix string) iter.Seq2[store.Object, error] {
 	return func(yield func(store.Object, error) bool) {
-		keys := slices.Collect(maps.Keys(t.files))
-		for k := range t.links {
+		keys := slices.Collect(maps.Keys(t.Files))
+		for k := range t.Links {
 			keys = append(keys, k)
 		}
 		slices.Sort(keys)
@@ -65,19 +65,19 @@ func (t *tree) List(_ context.Context, prefix string) iter.Seq2[store.Object, er
 			if !strings.HasPrefix(k, prefix) {
 				continue
 			}
-			if t.links[k] {
+			if t.Links[k] {
 				if !yield(store.Object{}, &store.LinkError{Key: k, Target: "../../blobs/gone"}) {
 					return
 				}
-			} else if !yield(store.Object{Key: k, Size: int64(len(t.files[k]))}, nil) {
+			} else if !yield(store.Object{Key: k, Size: int64(len(t.Files[k]))}, nil) {
 				return
 			}
 		}
 	}
 }
 
-func (t *tree) Open(_ context.Context, o store.Object, off, n int64) (io.ReadCloser, error) {
-	data, ok := t.files[o.Key]
+func (t *Tree) Open(_ context.Context, o store.Object, off, n int64) (io.ReadCloser, error) {
+	data, ok := t.Files[o.Key]
 	if !ok {
 		return nil, store.ErrNotFound
 	}
@@ -89,8 +89,8 @@ func (t *tree) Open(_ context.Context, o store.Object, off, n int64) (io.ReadClo
 
 // addBase reads a base repository; one without weights gets them written by the
 // header that stands in their place, with zero bytes for data.
-func (t *tree) addBase(name, to string) error {
-	root := filepath.Join(t.bases, name)
+func (t *Tree) addBase(name, to string) error {
+	root := filepath.Join(t.Bases, name)
 	return filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -107,7 +107,7 @@ func (t *tree) addBase(name, to string) error {
 		if plain, ok := strings.CutSuffix(key, ".header.json"); ok {
 			data, key = fromHeader(data), plain
 		}
-		t.files[key] = data
+		t.Files[key] = data
 		return nil
 	})
 }
@@ -120,8 +120,8 @@ func fromHeader(header []byte) []byte {
 	return frame(bytes.TrimSpace(header), make([]byte, end))
 }
 
-// op is one change of a case, as cases.jsonl has it.
-type op struct {
+// Op is one change of a case, as cases.jsonl has it.
+type Op struct {
 	Op, File, To, Base, Other, Text, Hex, Find, Shard, Tensor, Suffix, Prefix string
 	Count, Step, Start, Elements, Rotate, Drop                                int
 	Mask                                                                      byte
@@ -139,7 +139,7 @@ type op struct {
 	Repo                                                                      string
 }
 
-func (t *tree) apply(o op) error {
+func (t *Tree) apply(o Op) error {
 	switch {
 	case strings.HasPrefix(o.Op, "st_"):
 		return t.safetensors(o)
@@ -149,16 +149,16 @@ func (t *tree) apply(o op) error {
 	return t.plain(o)
 }
 
-func (t *tree) need(file string) ([]byte, error) {
-	data, ok := t.files[file]
+func (t *Tree) need(file string) ([]byte, error) {
+	data, ok := t.Files[file]
 	if !ok {
 		return nil, fmt.Errorf("no file %s", file)
 	}
 	return data, nil
 }
 
-func (t *tree) beneath(dir string) (out []string) {
-	for _, k := range slices.Sorted(maps.Keys(t.files)) {
+func (t *Tree) beneath(dir string) (out []string) {
+	for _, k := range slices.Sorted(maps.Keys(t.Files)) {
 		if strings.HasPrefix(k, dir+"/") {
 			out = append(out, k)
 		}
@@ -167,35 +167,35 @@ func (t *tree) beneath(dir string) (out []string) {
 }
 
 // plain applies the changes that do not look into a file.
-func (t *tree) plain(o op) error {
+func (t *Tree) plain(o Op) error {
 	switch o.Op {
 	case "mkdir", "link_out": // a folder is its files; a link that leads to its file reads as the file
 		return nil
 	case "write":
-		t.files[o.File] = []byte(o.Text)
+		t.Files[o.File] = []byte(o.Text)
 		return nil
 	case "add_base":
 		return t.addBase(o.Base, o.To)
 	case "rm_tree":
 		for _, k := range t.beneath(o.File) {
-			delete(t.files, k)
+			delete(t.Files, k)
 		}
 		return nil
 	case "copy_tree":
 		for _, k := range t.beneath(o.File) {
-			t.files[o.To+strings.TrimPrefix(k, o.File)] = t.files[k]
+			t.Files[o.To+strings.TrimPrefix(k, o.File)] = t.Files[k]
 		}
 		return nil
 	case "to_bin": // any bytes do for a static check
-		t.files[o.To] = []byte("PK\x03\x04 weights")
+		t.Files[o.To] = []byte("PK\x03\x04 weights")
 		return nil
 	case "hf_cache": // the snapshot folder is what is read
-		t.files[t.refs(o.Repo)+"main"] = []byte(strings.Repeat("1", 40))
+		t.Files[t.refs(o.Repo)+"main"] = []byte(strings.Repeat("1", 40))
 		t.repo = o.Repo
 		return nil
 	case "rm_blob":
-		delete(t.files, "model/"+o.BlobOf)
-		t.links["model/"+o.BlobOf] = true
+		delete(t.Files, "model/"+o.BlobOf)
+		t.Links["model/"+o.BlobOf] = true
 		return nil
 	}
 	data, err := t.need(o.File)
@@ -205,34 +205,34 @@ func (t *tree) plain(o op) error {
 	return t.change(o, bytes.Clone(data))
 }
 
-func (t *tree) change(o op, data []byte) error {
+func (t *Tree) change(o Op, data []byte) error {
 	switch o.Op {
 	case "rm":
-		delete(t.files, o.File)
+		delete(t.Files, o.File)
 	case "rename":
-		delete(t.files, o.File)
-		t.files[o.To] = data
+		delete(t.Files, o.File)
+		t.Files[o.To] = data
 	case "copy":
-		t.files[o.To] = data
+		t.Files[o.To] = data
 	case "swap":
-		t.files[o.File], t.files[o.Other] = t.files[o.Other], data
+		t.Files[o.File], t.Files[o.Other] = t.Files[o.Other], data
 	case "append_text":
-		t.files[o.File] = append(data, o.Text...)
+		t.Files[o.File] = append(data, o.Text...)
 	case "append":
-		t.files[o.File] = append(data, make([]byte, o.Count)...)
+		t.Files[o.File] = append(data, make([]byte, o.Count)...)
 	case "prepend_hex":
 		head, err := hex.DecodeString(o.Hex)
-		t.files[o.File] = append(head, data...)
+		t.Files[o.File] = append(head, data...)
 		return err
 	case "truncate":
-		t.files[o.File] = data[:keep(o, len(data))]
+		t.Files[o.File] = data[:keep(o, len(data))]
 	case "replace":
 		if !bytes.Contains(data, []byte(o.Find)) {
 			return fmt.Errorf("%s does not hold %q", o.File, o.Find)
 		}
-		t.files[o.File] = bytes.Replace(data, []byte(o.Find), []byte(o.To), 1)
+		t.Files[o.File] = bytes.Replace(data, []byte(o.Find), []byte(o.To), 1)
 	case "lfs_pointer":
-		t.files[o.File] = fmt.Appendf(nil, "version https://git-lfs.github.com/spec/v1\noid sha256:%x\nsize %d\n", sha256.Sum256(data), len(data))
+		t.Files[o.File] = fmt.Appendf(nil, "version https://git-lfs.github.com/spec/v1\noid sha256:%x\nsize %d\n", sha256.Sum256(data), len(data))
 	case "header_len":
 		n := binary.LittleEndian.Uint64(data) + uint64(o.Add)
 		if len(o.Value) > 0 {
@@ -241,14 +241,14 @@ func (t *tree) change(o op, data []byte) error {
 			}
 		}
 		binary.LittleEndian.PutUint64(data, n)
-		t.files[o.File] = data
+		t.Files[o.File] = data
 	default:
 		return fmt.Errorf("unknown op %s", o.Op)
 	}
 	return nil
 }
 
-func keep(o op, size int) int {
+func keep(o Op, size int) int {
 	switch {
 	case o.KeepBytes != nil:
 		return *o.KeepBytes
@@ -259,7 +259,7 @@ func keep(o op, size int) int {
 }
 
 // json applies the changes to JSON files.
-func (t *tree) json(o op) error {
+func (t *Tree) json(o Op) error {
 	data, err := t.need(o.File)
 	if err != nil {
 		return err
@@ -277,13 +277,13 @@ func (t *tree) json(o op) error {
 	return t.save(o.File, object)
 }
 
-func (t *tree) save(file string, v any) error {
+func (t *Tree) save(file string, v any) error {
 	text, err := json.MarshalIndent(v, "", " ")
-	t.files[file] = append(text, '\n')
+	t.Files[file] = append(text, '\n')
 	return err
 }
 
-func (t *tree) edit(o op, object map[string]any) error {
+func (t *Tree) edit(o Op, object map[string]any) error {
 	parent, last := any(object), any(nil)
 	for i, k := range o.Path {
 		if last = k; i < len(o.Path)-1 {
@@ -332,7 +332,7 @@ func step(v, k any) any {
 	return v.(map[string]any)[k.(string)]
 }
 
-func (t *tree) special(o op, object map[string]any) error {
+func (t *Tree) special(o Op, object map[string]any) error {
 	switch o.Op {
 	case "index_drop_file":
 		maps.DeleteFunc(object["weight_map"].(map[string]any), func(_ string, file any) bool { return file == o.Shard })
@@ -342,7 +342,7 @@ func (t *tree) special(o op, object map[string]any) error {
 			m[tensor] = o.Names[file.(string)]
 		}
 	case "quant_config_from":
-		data, err := os.ReadFile(filepath.Join(t.bases, o.Base, "config.json"))
+		data, err := os.ReadFile(filepath.Join(t.Bases, o.Base, "config.json"))
 		if err != nil {
 			return err
 		}
@@ -356,38 +356,38 @@ func (t *tree) special(o op, object map[string]any) error {
 		delete(object, "quantization_config")
 		return t.save(o.To, moved)
 	case "template_to_list":
-		data, err := os.ReadFile(filepath.Join(t.bases, "llama-sharded", "chat_template.jinja"))
+		data, err := os.ReadFile(filepath.Join(t.Bases, "llama-sharded", "chat_template.jinja"))
 		if err != nil {
 			return err
 		}
 		object["chat_template"] = []any{map[string]any{"name": "default", "template": string(data)},
 			map[string]any{"name": "tool_use", "template": "{{ messages[0]['content'] }}"}}
 	case "template_to_config":
-		object["chat_template"] = string(t.files["model/chat_template.jinja"])
-		delete(t.files, "model/chat_template.jinja")
+		object["chat_template"] = string(t.Files["model/chat_template.jinja"])
+		delete(t.Files, "model/chat_template.jinja")
 	default:
 		return fmt.Errorf("unknown op %s", o.Op)
 	}
 	return nil
 }
 
-// entry is a tensor in a header, with its data.
-type entry struct {
+// Entry is a tensor in a header, with its data.
+type Entry struct {
 	DType   string   `json:"dtype"`
 	Shape   []int64  `json:"shape"`
 	Offsets [2]int64 `json:"data_offsets"`
-	data    []byte
+	Data    []byte   `json:"-"`
 }
 
-func decodeHeader(text []byte) map[string]*entry {
+func decodeHeader(text []byte) map[string]*Entry {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
 		panic(err)
 	}
-	out := map[string]*entry{}
+	out := map[string]*Entry{}
 	for name, r := range raw {
 		if name != "__metadata__" {
-			out[name] = &entry{}
+			out[name] = &Entry{}
 			if err := json.Unmarshal(r, out[name]); err != nil {
 				panic(err)
 			}
@@ -396,11 +396,12 @@ func decodeHeader(text []byte) map[string]*entry {
 	return out
 }
 
-func load(data []byte) map[string]*entry {
+// Load reads the tensors of a safetensors file.
+func Load(data []byte) map[string]*Entry {
 	n := binary.LittleEndian.Uint64(data)
 	tensors := decodeHeader(data[8 : 8+n])
 	for _, e := range tensors {
-		e.data = data[8+n:][e.Offsets[0]:e.Offsets[1]]
+		e.Data = data[8+n:][e.Offsets[0]:e.Offsets[1]]
 	}
 	return tensors
 }
@@ -412,7 +413,8 @@ func frame(header, data []byte) []byte {
 	return slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header, data)
 }
 
-func pack(tensors map[string]*entry) []byte {
+// Pack writes tensors as a safetensors file.
+func Pack(tensors map[string]*Entry) []byte {
 	names := slices.SortedFunc(maps.Keys(tensors), func(a, b string) int {
 		return cmp.Or(cmp.Compare(tensors[a].Offsets[0], tensors[b].Offsets[0]), cmp.Compare(a, b))
 	})
@@ -420,8 +422,8 @@ func pack(tensors map[string]*entry) []byte {
 	var data []byte
 	for _, name := range names {
 		e := tensors[name]
-		header[name] = entry{DType: e.DType, Shape: e.Shape, Offsets: [2]int64{int64(len(data)), int64(len(data) + len(e.data))}}
-		data = append(data, e.data...)
+		header[name] = Entry{DType: e.DType, Shape: e.Shape, Offsets: [2]int64{int64(len(data)), int64(len(data) + len(e.Data))}}
+		data = append(data, e.Data...)
 	}
 	text, err := json.Marshal(header)
 	if err != nil {
@@ -431,21 +433,21 @@ func pack(tensors map[string]*entry) []byte {
 }
 
 // safetensors applies the changes to tensors.
-func (t *tree) safetensors(o op) error {
+func (t *Tree) safetensors(o Op) error {
 	switch o.Op {
 	case "st_merge":
-		all := map[string]*entry{}
+		all := map[string]*Entry{}
 		for _, s := range t.shards() {
-			maps.Copy(all, load(t.files[s]))
+			maps.Copy(all, Load(t.Files[s]))
 		}
-		t.files[o.To] = pack(all)
+		t.Files[o.To] = Pack(all)
 		return nil
 	case "st_write":
-		all := map[string]*entry{}
+		all := map[string]*Entry{}
 		for name, shape := range o.Tensors {
-			all[name] = &entry{DType: "BF16", Shape: shape, data: make([]byte, 2*shape[0]*shape[1])}
+			all[name] = &Entry{DType: "BF16", Shape: shape, Data: make([]byte, 2*shape[0]*shape[1])}
 		}
-		t.files[o.File] = pack(all)
+		t.Files[o.File] = Pack(all)
 		return nil
 	case "st_xor", "st_zero_tail", "st_rotate": // other values, which no header shows
 		return t.values(o)
@@ -454,26 +456,26 @@ func (t *tree) safetensors(o op) error {
 	if err != nil {
 		return err
 	}
-	tensors := load(t.files[file])
+	tensors := Load(t.Files[file])
 	if o.Op == "st_no_metadata" {
 		return nil
 	}
 	if err := edit(o, tensors); err != nil {
 		return err
 	}
-	t.files[file] = pack(tensors)
+	t.Files[file] = Pack(tensors)
 	return t.forget(o)
 }
 
-func edit(o op, tensors map[string]*entry) error {
+func edit(o Op, tensors map[string]*Entry) error {
 	before := len(tensors)
 	switch o.Op {
 	case "st_del":
 		delete(tensors, o.Tensor)
 	case "st_del_suffix":
-		maps.DeleteFunc(tensors, func(n string, _ *entry) bool { return strings.HasSuffix(n, o.Suffix) })
+		maps.DeleteFunc(tensors, func(n string, _ *Entry) bool { return strings.HasSuffix(n, o.Suffix) })
 	case "st_del_prefix":
-		maps.DeleteFunc(tensors, func(n string, _ *entry) bool { return strings.HasPrefix(n, o.Prefix) })
+		maps.DeleteFunc(tensors, func(n string, _ *Entry) bool { return strings.HasPrefix(n, o.Prefix) })
 	case "st_rename":
 		for name, e := range maps.Clone(tensors) {
 			if to := strings.ReplaceAll(name, o.Find, o.To); to != name {
@@ -487,7 +489,7 @@ func edit(o op, tensors map[string]*entry) error {
 		return nil
 	case "st_cast":
 		for _, e := range tensors {
-			e.DType, e.data = "F32", make([]byte, 2*len(e.data))
+			e.DType, e.Data = "F32", make([]byte, 2*len(e.Data))
 		}
 		return nil
 	default:
@@ -500,13 +502,13 @@ func edit(o op, tensors map[string]*entry) error {
 }
 
 // forget drops deleted tensors from the index.
-func (t *tree) forget(o op) error {
+func (t *Tree) forget(o Op) error {
 	const index = "model/model.safetensors.index.json"
 	if !o.Index {
 		return nil
 	}
 	var ix map[string]any
-	if err := json.Unmarshal(t.files[index], &ix); err != nil {
+	if err := json.Unmarshal(t.Files[index], &ix); err != nil {
 		return err
 	}
 	maps.DeleteFunc(ix["weight_map"].(map[string]any), func(n string, _ any) bool {
@@ -515,7 +517,7 @@ func (t *tree) forget(o op) error {
 	return t.save(index, ix)
 }
 
-func (t *tree) shards() (out []string) {
+func (t *Tree) shards() (out []string) {
 	for _, k := range t.beneath("model") {
 		if strings.HasPrefix(k, "model/model") && strings.HasSuffix(k, ".safetensors") {
 			out = append(out, k)
@@ -526,14 +528,14 @@ func (t *tree) shards() (out []string) {
 
 // find is the named file, or the shard that holds the tensor: sharding is the
 // writer's choice.
-func (t *tree) find(o op) (string, error) {
+func (t *Tree) find(o Op) (string, error) {
 	if !o.Anywhere {
 		_, err := t.need(o.File)
 		return o.File, err
 	}
 	want := cmp.Or(o.Tensor, o.Find)
 	for _, s := range t.shards() {
-		for name := range load(t.files[s]) {
+		for name := range Load(t.Files[s]) {
 			if strings.HasPrefix(name, want) {
 				return s, nil
 			}
@@ -543,7 +545,7 @@ func (t *tree) find(o op) (string, error) {
 }
 
 // values changes the data of a weight file and leaves its header alone.
-func (t *tree) values(o op) error {
+func (t *Tree) values(o Op) error {
 	data, err := t.need(o.File)
 	if err != nil {
 		return err
@@ -558,6 +560,6 @@ func (t *tree) values(o op) error {
 	default:
 		body[len(body)/2] ^= 0x40
 	}
-	t.files[o.File] = data
+	t.Files[o.File] = data
 	return nil
 }
