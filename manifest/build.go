@@ -138,12 +138,12 @@ func (it *item) unchanged(ctx context.Context, read int64) error {
 	if read != it.Size {
 		return fmt.Errorf("it changed while it was read: %d bytes were listed, %d read", it.Size, read)
 	}
-	stater, ok := it.source.(store.Stater)
-	if !ok {
+	describe := describer(it.source)
+	if describe == nil {
 		return nil
 	}
 	was := it.object()
-	now, err := stater.Stat(ctx, was.Key)
+	now, err := describe(ctx, was.Key)
 	switch {
 	case err != nil:
 		return fmt.Errorf("it changed while it was read: %w", err)
@@ -151,6 +151,18 @@ func (it *item) unchanged(ctx context.Context, read int64) error {
 		return fmt.Errorf("it changed while it was read: it had %d bytes, now %d", was.Size, now.Size)
 	case !now.ModTime.Equal(was.ModTime) || (was.Version != "" && now.Version != was.Version): // a listing may tell no versions
 		return fmt.Errorf("it changed while it was read: it was written again")
+	}
+	return nil
+}
+
+// describer asks a source about one key, as cheaply as it can be asked; nil when it
+// cannot.
+func describer(s store.Source) func(context.Context, string) (store.Object, error) {
+	switch s := s.(type) {
+	case store.Glancer:
+		return s.Glance
+	case store.Stater:
+		return s.Stat
 	}
 	return nil
 }

@@ -46,9 +46,10 @@ type RegionResult struct {
 	Reused     int           `json:"reused"` // appeared since the plan was made, and proved right
 	Deleted    int           `json:"deleted"`
 	Verify     verify.Result `json:"-"`
-	Verified   bool          `json:"verified"`   // every file of the copy matches
-	Published  bool          `json:"published"`  // CURRENT names the release now
-	Generation int64         `json:"generation"` // of CURRENT, when it does
+	Verified   bool          `json:"verified"`                    // every file of the copy matches
+	Published  bool          `json:"published"`                   // CURRENT names the release now
+	Generation int64         `json:"generation"`                  // of CURRENT, when it does
+	Replaced   bool          `json:"manifest_replaced,omitempty"` // its manifest.json had other annotations than the source's
 	Error      string        `json:"error,omitempty"`
 }
 
@@ -198,6 +199,9 @@ func (e *execution) put(ctx context.Context, key string, body store.Body, c stor
 // right reports whether what is at key now is the file.
 func (e *execution) right(ctx context.Context, key string, f manifest.File) (bool, error) {
 	o, err := e.region.Store.Stat(ctx, key)
+	if errors.Is(err, store.ErrNotFound) { // removed since, or the server takes its delete marker for an object
+		return false, nil
+	}
 	if err != nil || o.Size != f.Size {
 		return false, err
 	}

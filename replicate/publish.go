@@ -1,6 +1,7 @@
 package replicate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,17 +34,35 @@ func (e *execution) publish(ctx context.Context) error {
 	return nil
 }
 
-// putManifest leaves a manifest that proves to be of this release as it is.
+// putManifest leaves a manifest that proves to be of this release as it is in the
+// source region. A target's must be the source's, annotations too: one that was
+// changed is replaced, as verification would call it diverged for ever.
 func (e *execution) putManifest(ctx context.Context) error {
-	m := e.in.Manifest
-	if release.CheckManifest(ctx, e.region.Store, e.prefix, m.Service, m.Release) == nil {
+	want := e.in.Manifest
+	have, err := release.Load(ctx, e.region.Store, want.Service, want.Release)
+	if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, release.ErrInvalid) {
+		return err
+	}
+	there := err == nil
+	if there && e.source == nil {
 		return nil
 	}
-	data, err := manifest.Encode(m)
+	if e.source != nil {
+		if want, err = release.Load(ctx, e.source, want.Service, want.Release); err != nil {
+			return err
+		}
+	}
+	data, err := manifest.Encode(want)
 	if err != nil {
 		return err
 	}
+	if there { // what proves to be sealed is what it encodes to
+		if was, err := manifest.Encode(have); err != nil || bytes.Equal(was, data) {
+			return err
+		}
+	}
 	_, err = e.region.Store.Put(ctx, e.prefix+release.ManifestName, store.BytesBody(data), store.Cond{})
+	e.res.Replaced = there && err == nil
 	return err
 }
 
@@ -64,6 +83,10 @@ func (e *execution) putCurrent(ctx context.Context) error {
 		return err
 	}
 	now, err := release.ReadCurrent(ctx, e.region.State, e.region.Name, m.Service)
+	if errors.Is(err, store.ErrNotFound) && cond.Absent {
+		return errext.WithHint(fmt.Errorf("publishing to %s: the server refuses to write %s as something is there, and has nothing there: %w", e.region.Name, key, err),
+			"a server that takes a delete marker for an object does so: remove the marker (aws s3api list-object-versions names it, delete-object --version-id removes it), then run the same command again")
+	}
 	if err != nil {
 		return fmt.Errorf("publishing to %s: CURRENT changed meanwhile: %w", e.region.Name, err)
 	}

@@ -439,3 +439,41 @@ func TestTwoRegionsInOnePlaceAreRefused(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// What the gate reads from a target's manifest.json is the source's again, and
+// only a changed one is written.
+func TestEditedAnnotationsAreReplaced(t *testing.T) {
+	m := newRelease(small)
+	for name, edit := range map[string]func(*testing.T, []byte) []byte{
+		"nothing": func(_ *testing.T, data []byte) []byte { return data },
+		"an annotation": func(t *testing.T, data []byte) []byte {
+			other, err := manifest.Decode(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other.Annotations.Tool = "another"
+			data, err = manifest.Encode(other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return data
+		},
+		"spaces behind it": func(_ *testing.T, data []byte) []byte { return append(data, "  \n"...) },
+	} {
+		regions := twoBuckets(t)
+		mustRun(t, m, small, regions)
+		key := release.Prefix(m.Service, m.Release) + release.ManifestName
+		source, err := store.ReadAll(t.Context(), regions[1].Store, store.Object{Key: key}, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, regions[0].Store, key, string(edit(t, slices.Clone(source))))
+		before, _ := regions[0].Store.Stat(t.Context(), key)
+		res := mustRun(t, m, small, regions)
+		now, err := store.ReadAll(t.Context(), regions[0].Store, store.Object{Key: key}, 1<<20)
+		after, _ := regions[0].Store.Stat(t.Context(), key)
+		if err != nil || string(now) != string(source) || res.Regions[1].Replaced != (name == "an annotation") || (after.ETag == before.ETag) != (name == "nothing") {
+			t.Errorf("%s: replaced %v, %v:\n%s", name, res.Regions[1].Replaced, err, now)
+		}
+	}
+}

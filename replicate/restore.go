@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"drkit/manifest"
 	"drkit/manifest/digest"
 	"drkit/manifest/release"
+	"drkit/verify"
 )
 
 // RestoreOptions changes how Restore works.
@@ -135,21 +137,50 @@ func (r *restoring) file(ctx context.Context, f manifest.File) error {
 	key := release.Key(r.prefix, f)
 	body := store.ObjectBody(r.src, store.Object{Key: key}, f.Size, f.Sums)
 	if _, err := r.dst.Put(ctx, name, counting(body, r.task), store.Cond{}); err != nil {
-		return r.explain(name, key, err)
+		return r.explain(ctx, f, key, err)
 	}
 	r.count(f, false, there)
 	return nil
 }
 
-func (r *restoring) explain(name, key string, err error) error {
-	err = fmt.Errorf("restoring %s from %s: %w", name, key, err)
+func (r *restoring) explain(ctx context.Context, f manifest.File, key string, err error) error {
+	err = fmt.Errorf("restoring %s from %s: %w", f.Subject(), key, err)
 	switch {
 	case errors.Is(err, store.ErrMismatch):
-		return errext.WithHint(errext.WithStatus(err, errext.Gate), "the copy is damaged there: drkit verify --level content names all of it, drkit replicate repairs it")
+		hint := "the copy is damaged there: drkit verify --level content names all of it, drkit replicate repairs it"
+		if what, ok := r.recognise(ctx, f, key); ok {
+			err, hint = fmt.Errorf("%w: %s", err, what.What), what.Hint
+		}
+		return errext.WithHint(errext.WithStatus(err, errext.Gate), hint)
 	case errors.Is(err, store.ErrNotFound):
 		return errext.WithHint(errext.WithStatus(err, errext.Gate), "the copy is not whole: drkit verify names all that is missing, drkit replicate repairs it")
 	}
 	return err
+}
+
+// recognise says what became of a file whose copy has another size. That it is
+// refused stands without.
+func (r *restoring) recognise(ctx context.Context, f manifest.File, key string) (verify.Framing, bool) {
+	s, ok := r.src.(store.Stater)
+	if !ok {
+		return verify.Framing{}, false
+	}
+	o, err := s.Stat(ctx, key)
+	if err != nil || o.Size == f.Size || o.Size == 0 {
+		return verify.Framing{}, false
+	}
+	const most = 1 << 20
+	body, err := r.src.Open(ctx, o, 0, min(o.Size, most))
+	if err != nil {
+		return verify.Framing{}, false
+	}
+	defer body.Close()
+	head, err := io.ReadAll(io.LimitReader(body, most))
+	if err != nil {
+		return verify.Framing{}, false
+	}
+	sha256 := store.Sum{Digest: digest.Digest{Algorithm: digest.SHA256, Hex: f.Sums[digest.SHA256]}}
+	return verify.Recognise(f.Subject(), head, o.Size, f.Size, []store.Sum{sha256})
 }
 
 func (r *restoring) count(f manifest.File, cached, replaced bool) {

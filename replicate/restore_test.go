@@ -149,3 +149,20 @@ func TestRestoreOfNothing(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Case 09: the framing of a chunked upload is stored in place of the file. What is
+// said is what verification says.
+func TestRestoreRecognisesFraming(t *testing.T) {
+	src, prefix := whole(t)
+	const name = "engine/probes.json"
+	put(t, src, prefix+name, "6\r\n"+small[name]+"\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n")
+	dst := dir.Plain(t.TempDir())
+	_, err := replicate.Restore(t.Context(), newRelease(small), src, prefix, dst, replicate.RestoreOptions{})
+	if err == nil || !strings.Contains(err.Error(), "chunked upload framing is stored in the object; the right content is inside") ||
+		!strings.Contains(errext.Hint(err), "checksums: when-required") || errext.StatusOf(err) != errext.Gate {
+		t.Errorf("%v (hint %q)", err, errext.Hint(err))
+	}
+	if _, err := dst.Stat(t.Context(), name); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("%s is there: %v", name, err)
+	}
+}

@@ -51,6 +51,18 @@ func Against(ctx context.Context, ref Reference, c Copy, opts Options) (Result, 
 	return r.result(Result{Region: c.Region, Source: ref.Name}, p), nil
 }
 
+// sizeless takes back the evidence of a size that no reference stated.
+func sizeless(g Gap) Gap {
+	if g.Evidence != store.Size {
+		return g
+	}
+	g.Evidence = store.None
+	if g.Verdict == Present {
+		g.Why = "it is there, and nothing was compared, as the reference states no sizes: verify at level checksum or content"
+	}
+	return g
+}
+
 // subjects are the files of the reference. Their sizes are those that the place
 // says, for the order of work: the reference has none to compare with.
 func (ref Reference) subjects(p *place) ([]subject, error) {
@@ -65,7 +77,8 @@ func (ref Reference) subjects(p *place) ([]subject, error) {
 		}
 		all = append(all, subject{name: name, below: name, size: p.objects[name].Size, mark: sum, judge: func(ctx context.Context, g Gap, got store.Object, o Options) (Gap, error) {
 			want := store.Object{Key: name, Size: got.Size}
-			return judge(ctx, g, &side{object: want, sums: sumsOf(sums, store.Content)}, placed(p, got), o)
+			g, err := judge(ctx, g, &side{object: want, sums: sumsOf(sums, store.Content)}, placed(p, got), o)
+			return sizeless(g), err
 		}})
 	}
 	return all, nil

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	"drkit/internal/errext"
@@ -42,6 +43,17 @@ func TestAgainstNothing(t *testing.T) {
 	for name, files := range map[string]map[string]string{"no file": nil, "no digest": {"a": "abc"}, "a path upwards": {"../a": sumABC}} {
 		if r, err := verify.Against(t.Context(), verify.Reference{Files: files}, verify.Copy{Store: fillDir(t, nil)}, verify.Options{}); err == nil {
 			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// TestAListKnowsNoSizes: a size that nobody stated is no evidence.
+func TestAListKnowsNoSizes(t *testing.T) {
+	ref := verify.Reference{Files: map[string]string{"same": sumABC}}
+	for level, want := range map[verify.Level]verify.Verdict{verify.Presence: verify.Present, verify.Checksum: verify.NotComparable} {
+		r, err := verify.Against(t.Context(), ref, verify.Copy{Store: claims("md5").Fill(map[string]string{"same": "abc"})}, verify.Options{Level: level})
+		if err != nil || len(r.Gaps) != 1 || r.Gaps[0].Verdict != want || r.Gaps[0].Evidence != store.None || strings.Contains(r.Gaps[0].Why, "size was compared") {
+			t.Errorf("%s: %v %+v", level, err, r.Gaps)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (a *Age) sameRelease(ctx context.Context, in AgeInput) {
 	if !in.Copy.Shard.IsZero() || in.Copy.Count(Missing)+in.Copy.Count(Diverged) > 0 {
 		var err error
 		if a.Source.At, err = publishedAt(ctx, in.Source.Store, in.Service, a.Source.Release); err != nil {
-			a.unknown("the age: %v", err)
+			a.unknown("%v", err)
 			return
 		}
 	}
@@ -143,7 +143,7 @@ func (a *Age) lacking(r Result, now time.Time) {
 	case r.Count(Missing)+r.Count(Diverged) > 0:
 		a.since(a.Source.At, nil, now)
 	case *a.Unproven > 0 || r.Count(Present)+r.Count(NotComparable) > 0:
-		a.unknown("the age: the copy is not proven to be whole")
+		a.unknown("the copy is not proven to be whole")
 	default:
 		a.Seconds, a.Basis = new(float64), "both regions publish the same release, and the copy holds it"
 	}
@@ -172,7 +172,7 @@ func (a *Age) otherRelease(ctx context.Context, in AgeInput) {
 	}
 	newest, listed := times[a.Source.Release]
 	if !listed || newest.IsZero() {
-		a.unknown("the age: the source's store does not say when it took in release %.12s", a.Source.Release)
+		a.unknown("the source's store does not say when it took in release %.12s", a.Source.Release)
 		return
 	}
 	var have time.Time // before everything, when the target publishes nothing
@@ -208,11 +208,11 @@ func (a *Age) between(times map[string]time.Time, have, newest, now time.Time) {
 func (a *Age) since(at time.Time, err error, now time.Time) {
 	switch {
 	case err != nil:
-		a.unknown("the age: %v", err)
+		a.unknown("%v", err)
 	case at.IsZero():
-		a.unknown("the age: the source's store says no times")
+		a.unknown("the source's store says no times")
 	case at.After(now):
-		a.unknown("the age: the source's store says %s, which is still to come by the clock here", at.UTC().Format(time.RFC3339))
+		a.unknown("the source's store says %s, which is still to come by the clock here", at.UTC().Format(time.RFC3339))
 	default:
 		a.Since, a.Seconds, a.Basis = at.UTC(), ptr(now.Sub(at).Seconds()), ageBasis
 	}

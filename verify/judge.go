@@ -197,6 +197,9 @@ func (g *Gap) settle(ctx context.Context, want, got *side, o Options) error {
 			return err
 		}
 	}
+	if err := confirm(ctx, c, want, got); err != nil {
+		return err
+	}
 	g.conclude(c, want, got, o)
 	if stale && g.Verdict != Match {
 		g.Why += "; the checksum known from elsewhere is of another state of it"

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"drkit/internal/errext"
@@ -85,7 +87,19 @@ func complete(all []Result) error {
 
 // accounted is how many units of work have a verdict, an error, or were said to be
 // left out.
-func (r Result) accounted() int {
+func (r Result) accounted() int { return len(r.spokenOf()) + r.Unasked }
+
+// filesSpokenOf leaves out a release's images: one shard adds them to what all
+// expect. Between two places that prefix is a folder like any other.
+func (r Result) filesSpokenOf() []string {
+	if r.Release == "" {
+		return r.spokenOf()
+	}
+	return slices.DeleteFunc(r.spokenOf(), func(name string) bool { return strings.HasPrefix(name, ImagePrefix) })
+}
+
+// spokenOf lists the subjects with a verdict or an error, sorted.
+func (r Result) spokenOf() []string {
 	said := map[string]bool{}
 	for _, g := range r.Gaps {
 		if g.Verdict != Extra {
@@ -95,7 +109,7 @@ func (r Result) accounted() int {
 	for _, name := range r.Failed {
 		said[name] = true
 	}
-	return len(said) + r.Unasked
+	return slices.Sorted(maps.Keys(said))
 }
 
 func joined(all []Result) (Result, error) {
@@ -128,6 +142,9 @@ func joined(all []Result) (Result, error) {
 	}
 	if m.Subjects != m.Total {
 		return Result{}, refuse("the shards have %d objects, the verification %d", m.Subjects, m.Total)
+	}
+	if names, _, _ := strings.Cut(m.Expected, "-"); m.Unasked == 0 && digestOf(m.filesSpokenOf()) != names {
+		return Result{}, refuse("they speak of other objects than those that were to be compared: one of the files was edited")
 	}
 	if moved {
 		m.Errors = append(m.Errors, ObjectError{Err: errext.WithHint(fmt.Errorf("the shards did not see the same objects in %s: %w", m.Region, errChanged),

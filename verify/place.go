@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,7 @@ type place struct {
 	absent     bool // the place itself does not exist
 	read       atomic.Int64
 	recognised atomic.Int64
+	asked      sync.Map // keys that were asked for by name
 	task       *progress.Task
 }
 
@@ -58,7 +60,9 @@ func (p *place) listError(err error) {
 	case errors.As(err, &key):
 		e.Key = key.Key
 	default:
-		e.Err = fmt.Errorf("listing %s: %w", p.Region, err)
+		if e.Err = fmt.Errorf("listing %s: %w", p.Region, err); strings.HasPrefix(err.Error(), "listing ") {
+			e.Err = fmt.Errorf("%s: %w", p.Region, err) // it says so itself
+		}
 	}
 	e.Subject = strings.TrimPrefix(e.Key, p.Prefix)
 	p.errs = append(p.errs, e)
@@ -101,6 +105,7 @@ func (p *place) ask(ctx context.Context, o store.Object) (store.Object, error) {
 	if err != nil {
 		return o, err
 	}
+	p.asked.Store(o.Key, true)
 	// A bucket's HEAD tells the time in seconds where its listing has more.
 	o.ModTime, now.ModTime = o.ModTime.Truncate(time.Second), now.ModTime.Truncate(time.Second)
 	return now, changed(o, now)

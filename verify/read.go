@@ -15,8 +15,8 @@ import (
 	"drkit/manifest/digest"
 )
 
-// pieceSize is one read in bytes of one stream.
-const pieceSize = 1 << 20
+// pieceSize is one read in bytes of one stream of the two that are compared.
+const pieceSize = 256 << 10
 
 // waiting is how many objects a core judges at once: small ones cost it little,
 // and the time goes by until the place answers.

@@ -39,7 +39,7 @@ func judgeManifest(ctx context.Context, p *place, g Gap, got store.Object, m *ma
 		return g, err
 	case o.Published:
 		g.Verdict = Diverged
-		g.Hint = "look at what was changed; to have the source's again, remove manifest.json from this copy and run drkit replicate"
+		g.Hint = "look at what was changed; drkit replicate puts the source's there again"
 		g.Why = fmt.Sprintf("its contents are those of the release, but from line %d on it differs from the manifest that the source publishes: facts or findings were changed in one of them", line)
 	default:
 		g.Why = fmt.Sprintf("it is of this release; from line %d on its annotations are others than those of the manifest at hand", line)

@@ -88,6 +88,9 @@ func byOriginal(ctx context.Context, g Gap, want, got *side, o Options) (bool, e
 		return false, nil
 	}
 	r, err := o.Original(ctx, g.Subject)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("reading the original of %s: %w", g.Subject, err)
 	}

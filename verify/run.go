@@ -274,8 +274,8 @@ func (r *Result) arrange() {
 }
 
 // settle adds an error for each object that changed since the places were
-// listed, with one more listing of each. At level presence the listing is all
-// there is to say.
+// listed, with one more listing of each, and for each that the listing does not
+// show as it is. At level presence the listing is all there is to say.
 func (r *run) settle(ctx context.Context, places ...*place) error {
 	if r.opts.Level == Presence {
 		return nil
@@ -284,7 +284,11 @@ func (r *run) settle(ctx context.Context, places ...*place) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i, p := range places {
 		g.Go(func() (err error) {
-			found[i], err = p.settle(ctx)
+			if found[i], err = p.settle(ctx); err != nil {
+				return err
+			}
+			asked, err := r.spotCheck(ctx, p)
+			found[i] = append(found[i], asked...)
 			return err
 		})
 	}
@@ -300,6 +304,7 @@ func (r *run) settle(ctx context.Context, places ...*place) error {
 	for _, e := range slices.Concat(found...) {
 		if !known[e.Key] {
 			r.errs = append(r.errs, e)
+			known[e.Key] = e.Key != ""
 		}
 	}
 	return nil

@@ -103,12 +103,24 @@ func (l loads) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
 func (l loads) Push(any)      {}
 func (l loads) Pop() any      { return nil }
 
-// expected is a digest over the names and sizes of all subjects: shards that expect
-// other things cannot be merged.
+// expected is a digest over the names of all subjects, and one over all that is
+// expected of them: shards that expect other things cannot be merged, and the names
+// that shards speak of must be all of them.
 func expected(subjects []subject) string {
 	h := sha256.New()
+	names := make([]string, 0, len(subjects))
 	for _, s := range slices.SortedFunc(slices.Values(subjects), func(a, b subject) int { return cmp.Compare(a.name, b.name) }) {
 		fmt.Fprintf(h, "%q %d %s\n", s.name, s.size, s.mark)
+		names = append(names, s.name)
+	}
+	return digestOf(names) + "-" + hex.EncodeToString(h.Sum(nil))
+}
+
+// digestOf is a digest over sorted names.
+func digestOf(names []string) string {
+	h := sha256.New()
+	for _, n := range names {
+		fmt.Fprintf(h, "%q\n", n)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -115,6 +115,11 @@ func TestMergeRefuses(t *testing.T) {
 		"another sample":     {func(a []verify.Result) []verify.Result { a[2].Sample = &verify.Sampled{}; return a }, "the sample"},
 		"one of yesterday":   {func(a []verify.Result) []verify.Result { a[1].Began = a[1].Began.Add(-24 * time.Hour); return a }, "shard 1/3 began 24h0m0s before"},
 		"a verdict left out": {func(a []verify.Result) []verify.Result { a[0].Gaps = a[0].Gaps[1:]; return a }, "says something of"},
+		"a verdict renamed": {func(a []verify.Result) []verify.Result {
+			a[0].Gaps = slices.Clone(a[0].Gaps)
+			a[0].Gaps[0].Subject += "x"
+			return a
+		}, "other objects"},
 		"a verdict in two": {func(a []verify.Result) []verify.Result {
 			a[0].Gaps = slices.Clone(a[0].Gaps)
 			a[0].Gaps[0] = a[1].Gaps[0]

@@ -86,7 +86,8 @@ type Options struct {
 	// becomes a match; Result counts it apart.
 	Accept []Acceptance
 	// Original opens the right bytes of a subject where they are at hand, so that
-	// they can be hashed in the parts in which a copy was uploaded. Nil: not at hand.
+	// they can be hashed in the parts in which a copy was uploaded. Nil, or
+	// store.ErrNotFound: not at hand.
 	Original func(ctx context.Context, subject string) (io.ReadCloser, error)
 	// Blocks holds checksums of a subject's successive blocks, to name the range
 	// of bytes that differs.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,11 +212,11 @@ func (a *adviser) stateElsewhere(ctx context.Context, r *service.Region, p advis
 	if p.StateBucket == "" || p.StateBucket == p.Bucket {
 		return nil
 	}
-	switch note, err := stateRules(ctx, r); {
+	switch unseen, err := stateRules(ctx, r); {
 	case err != nil:
 		return []advise.Finding{{Check: "state-replicated", Severity: advise.Fail, Message: err.Error(), Hint: errext.Hint(err)}}
-	case note != "":
-		return []advise.Finding{{Check: "state-unknown", Severity: advise.Unknown, Message: note, Hint: "grant s3:GetReplicationConfiguration on bucket " + p.StateBucket}}
+	case unseen != nil:
+		return []advise.Finding{{Check: "state-unknown", Severity: advise.Unknown, Message: unseen.Error(), Hint: cmp.Or(errext.Hint(unseen), "grant s3:GetReplicationConfiguration on bucket "+p.StateBucket)}}
 	}
 	return nil
 }
@@ -223,6 +224,9 @@ func (a *adviser) stateElsewhere(ctx context.Context, r *service.Region, p advis
 // rulesOf asks a bucket for its rules; none are nil.
 func rulesOf(ctx context.Context, s *s3.Store) (*advise.Configuration, error) {
 	rules, err := s.ReplicationRules(ctx)
+	if errors.Is(err, s3.ErrNoAnswer) {
+		return nil, errext.WithHint(err, "this server does not tell such rules: ask whoever runs it whether something replicates the bucket")
+	}
 	if err != nil || len(rules) == 0 {
 		return nil, err
 	}
@@ -416,30 +420,30 @@ func adviseResult(svc *service.Service, a advised) report.Result {
 }
 
 // stateRules looks whether a replication rule carries a region's state. The error
-// says that one does; the note that it could not be seen.
-func stateRules(ctx context.Context, r *service.Region) (note string, err error) {
+// says that one does; unseen says why it could not be seen.
+func stateRules(ctx context.Context, r *service.Region) (unseen, err error) {
 	if r.State.Scheme != service.SchemeS3 {
-		return "", nil
+		return nil, nil
 	}
 	s, err := openBucket(r.State)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	rules, err := rulesOf(ctx, s)
 	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return fmt.Sprintf("whether a replication rule carries drkit's state of region %s was not seen: %v", r.Name, err), nil
+		return fmt.Errorf("whether a replication rule carries drkit's state of region %s was not seen: %w", r.Name, err), nil
 	}
 	if rules == nil {
-		return "", nil
+		return nil, nil
 	}
 	bucket, prefix := s.Bucket()
 	if carrying := rules.Carrying(prefix); len(carrying) > 0 {
-		return "", errext.WithHint(errext.WithStatus(errors.New(advise.StateMessage(r.Name, bucket, prefix, carrying[0])), errext.Refused), advise.StateHint)
+		return nil, errext.WithHint(errext.WithStatus(errors.New(advise.StateMessage(r.Name, bucket, prefix, carrying[0])), errext.Refused), advise.StateHint)
 	}
-	return "", nil
+	return nil, nil
 }
 
 // stateApart refuses to work with regions whose state is replicated, before any
@@ -447,9 +451,9 @@ func stateRules(ctx context.Context, r *service.Region) (note string, err error)
 func stateApart(ctx context.Context, s *streams, regions ...*service.Region) error {
 	var errs []error
 	for _, r := range regions {
-		note, err := stateRules(ctx, r)
-		if note != "" {
-			fmt.Fprintf(s.Err, "drkit: note: %s\n", note)
+		unseen, err := stateRules(ctx, r)
+		if unseen != nil {
+			fmt.Fprintf(s.Err, "drkit: note: %v\n", unseen)
 		}
 		errs = append(errs, err)
 	}

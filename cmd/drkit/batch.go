@@ -160,6 +160,7 @@ func (o batchOption) job(s *streams, r *service.Region, res verify.Result) error
 		}
 	}
 	if len(objects) == 0 {
+		fmt.Fprintf(s.Err, "drkit: note: nothing of %s needs to be hashed by S3: no job was written\n", r.Name)
 		return nil
 	}
 	objects = sameColumns(objects)

@@ -151,7 +151,7 @@ func runManifestCheck(ctx context.Context, s *streams, o checkOptions) error {
 		res.Findings = rules.WithStart(res.Findings, m, start)
 	}
 	if svc != nil {
-		res.Findings = append(rules.Apply(res.Findings, waivers(svc), now()), notes(svc)...)
+		res.Findings = gravestFirst(append(rules.Apply(res.Findings, waivers(svc), now()), notes(svc)...))
 	}
 	res.Verdict = verdict(res.Findings, o.Strict)
 	rep := o.result(res, svc)
@@ -178,6 +178,11 @@ func (o checkOptions) subject(ctx context.Context, s *streams) (*manifest.Manife
 	defer meter.close()
 	m, _, err := buildRelease(ctx, svc, meter.progress())
 	return m, svc, err
+}
+
+func gravestFirst(all []manifest.Finding) []manifest.Finding {
+	slices.SortStableFunc(all, func(a, b manifest.Finding) int { return cmp.Compare(gravity(a.Severity), gravity(b.Severity)) })
+	return all
 }
 
 // notes are the settings of drkit.yaml that this version does not use.

@@ -251,7 +251,7 @@ func (o diffOptions) releases(ctx context.Context, s *streams, svc *service.Serv
 		from.how = "published in the source region (CURRENT)"
 		_, from.manifest, err = release.LoadCurrent(ctx, source.state, source.store, source.region.Name, svc.Metadata.Name)
 		if err != nil {
-			return from, to, errext.WithHint(err, "name a release with --from, or two manifest files")
+			return from, to, errext.WithHint(err, "drkit replicate publishes a first release there; until then name one with --from, or two manifest files")
 		}
 	} else if from.chosen, err = stored(ctx, source, svc, o.From); err != nil {
 		return from, to, err

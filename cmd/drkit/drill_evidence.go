@@ -37,6 +37,8 @@ runs/ in it is a run.dir. An evidence.json that lies alone is judged by itself.
 What was cut off the end of a ledger together with its runs is seen only when an object
 lock holds the ledger's records, or when --head gives a record that was noted earlier.
 Status 6: something does not hold.`,
+		Example: `  drkit drill verify-evidence
+  drkit drill verify-evidence RUN --key key.pub`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {

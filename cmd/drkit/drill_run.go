@@ -53,6 +53,8 @@ recorded probes, moves a rehearsal router over to it while traffic runs, and tim
 all of it against the objective. Production's routers and the source region are
 not touched. Everything that the drill starts is taken back at the end, on failure
 and on Ctrl-C; after a kill -9, drkit drill abort does it from the journal.`,
+		Example: `  drkit drill run
+  drkit drill run --target eu-west-1 --trigger scheduled --report html=drill.html`,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), s, o) },
 	}
 	o.serviceOption.addFlags(c)

@@ -96,15 +96,15 @@ func (o copyImagesOption) add(ctx context.Context, svc *service.Service, m *mani
 // besides: its images, and where its state lies; and it writes the job that would
 // hash what stayed open.
 func (o verifyOptions) beside(ctx context.Context, s *streams, svc *service.Service, c chosen, r *service.Region, opts verify.Options, res *verify.Result) error {
-	note, err := stateRules(ctx, r)
+	unseen, err := stateRules(ctx, r)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil: // nothing is to be refused here: it is a fault of the copy
 		err = errext.WithHint(errext.WithStatus(errors.New(err.Error()), errext.Gate), errext.Hint(err))
 		res.Errors = append(res.Errors, verify.ObjectError{Err: err})
-	case note != "":
-		res.Notes = append(res.Notes, note)
+	case unseen != nil:
+		res.Notes = append(res.Notes, unseen.Error())
 	}
 	if err := o.copyImagesOption.add(ctx, svc, c.manifest, r, opts, res); err != nil {
 		return err

@@ -171,3 +171,32 @@ func TestPageNamesEveryCheck(t *testing.T) {
 		t.Errorf("%d checks", seen)
 	}
 }
+
+// A pod that found something has written its file: to try it again costs a second
+// reading and changes nothing. Others are tried again.
+func TestARedShardIsNotTriedAgain(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "monitoring", "verify-job.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var job struct {
+		Spec struct {
+			BackoffLimitPerIndex int `yaml:"backoffLimitPerIndex"`
+			PodFailurePolicy     struct {
+				Rules []struct {
+					Action      string
+					OnExitCodes struct {
+						Values []int
+					} `yaml:"onExitCodes"`
+				}
+			} `yaml:"podFailurePolicy"`
+		}
+	}
+	if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&job); err != nil {
+		t.Fatal(err)
+	}
+	rules := job.Spec.PodFailurePolicy.Rules
+	if job.Spec.BackoffLimitPerIndex < 1 || len(rules) == 0 || rules[0].Action != "FailIndex" || !slices.Contains(rules[0].OnExitCodes.Values, 4) || slices.Contains(rules[0].OnExitCodes.Values, 1) {
+		t.Errorf("%+v", job.Spec)
+	}
+}

@@ -70,7 +70,8 @@ answers: token ids, rendered chats, greedy tokens with log probabilities, each
 adapter, one long prompt. The recording is bound to the model and engine parts of
 the release, which are read from drkit.yaml's sources. Each question is asked
 twice: answers that are not stable are refused.`,
-		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), s, o) },
+		Example: `  drkit probe record --endpoint http://127.0.0.1:8000`,
+		RunE:    func(c *cobra.Command, _ []string) error { return run(c.Context(), s, o) },
 	}
 	o.serviceOption.addFlags(c)
 	o.releaseOption.addFlags(c)
@@ -96,6 +97,9 @@ func runProbeRecord(ctx context.Context, s *streams, o recordOptions) error {
 	}
 	c, err := o.subject(ctx, s)
 	if err != nil {
+		return err
+	}
+	if err := reachable(ctx, client); err != nil {
 		return err
 	}
 	set, err := probe.Record(ctx, client, probe.Recording{
@@ -173,9 +177,10 @@ type compareOptions struct {
 func newProbeCompare(s *streams, run func(context.Context, *streams, compareOptions) error) *cobra.Command {
 	var o compareOptions
 	c := &cobra.Command{
-		Use:   "compare PROBES",
-		Short: "Compare an endpoint's answers with a recording",
-		Args:  cobra.ExactArgs(1),
+		Use:     "compare PROBES",
+		Short:   "Compare an endpoint's answers with a recording",
+		Example: `  drkit probe compare engine/probes.json --endpoint http://127.0.0.1:8000`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Probes = args[0]
 			return run(c.Context(), s, o)

@@ -46,6 +46,9 @@ it stopped.
 
 It works on the release that the source region publishes. To release the sources
 as they are now: drkit manifest build -o m.json, then drkit replicate --manifest m.json.`,
+		Example: `  drkit replicate --dry-run
+  drkit replicate --manifest manifest.json --yes
+  drkit verify --result found.json; drkit replicate --from found.json`,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), s, o) },
 	}
 	o.serviceOption.addFlags(c)
@@ -138,6 +141,9 @@ func printReplicated(s *streams, plan replicate.Plan, res replicate.Result) erro
 			done += fmt.Sprintf("; verified, published before as generation %d", r.Generation)
 		case r.Published:
 			done += fmt.Sprintf("; verified and published as generation %d", r.Generation)
+		}
+		if r.Replaced {
+			done += "; its manifest.json had other annotations and was replaced by the source's"
 		}
 		if _, err := fmt.Fprintf(s.Out, "%s: %s\n", r.Region, done); err != nil {
 			return err
@@ -313,7 +319,8 @@ func newRestore(s *streams, run func(context.Context, *streams, restoreOptions) 
 copy alone: its own manifest, its own files. Every file is hashed while it is
 written and appears only when it is the release's; files that are there already
 count only after they were hashed.`,
-		Args: cobra.ExactArgs(1),
+		Example: `  drkit restore --region eu-west-1 ./restored`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Dir = args[0]
 			return run(c.Context(), s, o)

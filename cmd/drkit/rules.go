@@ -23,7 +23,7 @@ func newRules(s *streams) *cobra.Command {
 		&cobra.Command{Use: "explain RULE", Short: "Explain a rule", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
 			for _, r := range rules.All() {
 				if plainID(r.ID) == plainID(args[0]) {
-					_, err := fmt.Fprintf(s.Out, "%s (%s): %s\n\n%s\n\nMore: %s\n", r.ID, r.Severity, r.Title, r.Sentence, r.Doc())
+					_, err := fmt.Fprintf(s.Out, "%s (%s at most): %s\n\n%s\n\nMore: %s\n", r.ID, r.Severity, r.Title, r.Sentence, r.Doc())
 					return err
 				}
 			}

@@ -73,6 +73,12 @@ What an interrupted verification had proven is not read again, when its objects 
 what they were and half a day has not passed; --resume=false begins anew. To spread the
 work, give each of N processes --shard I/N and --partial DIR, and merge the results
 with drkit verify merge DIR.`,
+		Example: `  drkit verify
+  drkit verify --region eu-west-1 --level content
+  drkit verify --plan --level content
+  drkit verify s3://prod-use1/llm s3://prod-euw1/llm
+  drkit verify models/llama 's3://models/llama?endpoint=http://127.0.0.1:7070'
+  drkit verify SHA256SUMS /data/models/llama`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 0 && len(args) != 2 {
 				return fmt.Errorf("verify takes two places, or none and a drkit.yaml; %d given", len(args))
@@ -298,6 +304,7 @@ func (o verifyOptions) region(ctx context.Context, s *streams, svc *service.Serv
 	place := verify.Copy{Region: r.Name, Store: copied.store, Prefix: release.Prefix(svc.Metadata.Name, c.manifest.Release)}
 	key := verify.StateKey{Service: svc.Metadata.Name, Release: c.manifest.Release, Region: r.Name, Place: r.Store.URL()}
 	opts.Published = c.files == nil && o.Manifest == ""
+	opts.Original = originals(svc, c, r)
 	res, err := o.partOption.keeping(s, opts, key, svc.Run.Dir.Path, func(opts verify.Options) (verify.Result, error) {
 		return verify.Release(ctx, c.manifest, place, opts)
 	})
@@ -308,6 +315,33 @@ func (o verifyOptions) region(ctx context.Context, s *streams, svc *service.Serv
 		res.Age = ageOf(ctx, svc, copied, res)
 	}
 	return verify.CheckCurrent(ctx, res, copied.state), context.Cause(ctx)
+}
+
+// originals opens the right bytes where they lie on a disk here: those that the
+// release was just built from, or the source region's copy in a directory. Nil
+// where they would have to be fetched.
+func originals(svc *service.Service, c chosen, r *service.Region) func(context.Context, string) (io.ReadCloser, error) {
+	files := map[string]manifest.File{}
+	for _, f := range c.manifest.Contents.Files {
+		files[f.Subject()] = f
+	}
+	if c.files != nil {
+		return func(ctx context.Context, subject string) (io.ReadCloser, error) {
+			b, err := c.files.Body(files[subject])
+			if err != nil {
+				return nil, err
+			}
+			return b.Open(ctx, 0, -1)
+		}
+	}
+	source, err := openCopy(svc.Source())
+	if _, local := source.store.(store.Claimless); err != nil || !local || r.Name == svc.Source().Name {
+		return nil
+	}
+	prefix := release.Prefix(svc.Metadata.Name, c.manifest.Release)
+	return func(ctx context.Context, subject string) (io.ReadCloser, error) {
+		return source.store.Open(ctx, store.Object{Key: release.Key(prefix, files[subject])}, 0, -1)
+	}
 }
 
 // sourcePatience is how long the source region may take to say what it publishes.

@@ -16,6 +16,7 @@ func TestACommandMustNameTheCopy(t *testing.T) {
 	}{
 		{"vllm serve {{model}} --lora-modules billing={{adapter:billing}}", nil},
 		{"start {{dir}}", nil},
+		{"", nil}, // the launcher refuses it, once
 		{"vllm serve /models/llama --lora-modules billing={{adapter:billing}}", []string{"restored model"}},
 		{"vllm serve {{model}} --lora-modules billing=/adapters/billing", []string{"adapter billing"}},
 		{"vllm serve /models/llama", []string{"restored model", "adapter billing"}},

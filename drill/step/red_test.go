@@ -383,5 +383,5 @@ func TestSteadyElsewhere(t *testing.T) {
 	red{"failback before steady", func(l *lab) {
 		at := slices.IndexFunc(l.playbook.Steps, func(s playbooks.Step) bool { return s.ID == "steady" })
 		l.playbook.Steps[at], l.playbook.Steps[at+1] = l.playbook.Steps[at+1], l.playbook.Steps[at]
-	}, drill.NotRecovered, 4, []string{"steady-attribution"}, []string{"gate steady-attribution", "it answered"}}.run(t)
+	}, drill.NotRecovered, 4, []string{"steady-attribution"}, []string{"gate steady-attribution", "engine answered"}}.run(t)
 }

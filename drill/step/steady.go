@@ -61,12 +61,12 @@ func (s steady) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error 
 // one engine and send to another, and a playbook may have moved the traffic back.
 func (s steady) stays(ctx context.Context, sc drill.Scope) error {
 	g := drill.Gate{ID: "steady-attribution", Title: "the requests stay in " + s.w.Target.Name, Expected: "the source's engine answers nothing from the cutover's drain on",
-		Observed: "it answered nothing", Result: drill.Passed, Evidence: "the source engine's vllm:request_success_total"}
+		Observed: s.w.Source.Name + "'s engine answered nothing", Result: drill.Passed, Evidence: "the source engine's vllm:request_success_total"}
 	switch more := rise(s.w.cutover.source, s.w.answered(ctx, s.w.replicaOf(&s.w.Source))); {
 	case more == nil:
 		g.Result, g.Observed = drill.Unmeasured, "the source's engine does not say how many requests it answered"
 	case *more != 0:
-		g.Result, g.Observed = drill.Failed, fmt.Sprintf("it answered %.0f requests", *more)
+		g.Result, g.Observed = drill.Failed, fmt.Sprintf("%s's engine answered %.0f requests", s.w.Source.Name, *more)
 		g.Hint = "the router sends to a region that it does not list, or the playbook moved the traffic before it was steady"
 	}
 	return gate(sc, g)

@@ -230,6 +230,11 @@ func TestSummaries(t *testing.T) {
 			}
 		}
 	}
+	refused := failed(t).fold()
+	refused.Plan.Release = ""
+	if got := Summary(refused, 80); !strings.Contains(got, "release not known,") {
+		t.Errorf("a run that never learnt its release: %q", got)
+	}
 	if got := Summary(&drill.Run{}, 80); got != "the run did not begin: nothing was changed\n" {
 		t.Errorf("an empty run: %q", got)
 	}

@@ -220,6 +220,7 @@ func (t *text) regions() {
 		t.line("    role: %s", role)
 		t.line("    # residency: set the border that it lies within, such as us: traffic is only sent where it may go")
 		t.line("    store: %s", scalar("./regions/"+name))
+		t.line("    # registry: set where this region's own registry holds the images, such as registry.example/llm: they are then looked for there")
 		t.regionFiles(name)
 		t.line(`    # canary: set how an engine is booted from this copy: {launcher: process, command: [%s]}`, t.command())
 	}

@@ -100,6 +100,12 @@ type Stater interface {
 	Stat(ctx context.Context, key string) (Object, error)
 }
 
+// Glancer is implemented by places whose Stat reads content, as a directory's does
+// for an ETag: Glance describes a key without, by size and time of modification.
+type Glancer interface {
+	Glance(ctx context.Context, key string) (Object, error)
+}
+
 // Cond makes a Put conditional: Absent asks that the key does not exist, ETag
 // that it has exactly this ETag. An unmet condition is ErrPrecondition.
 type Cond struct {

@@ -21,15 +21,23 @@ import (
 // which a model hub keeps files in git itself.
 const SmallFile = 8 << 20
 
-// bufferSize is one read in bytes; a smaller file is read at once.
-const bufferSize = 1 << 20
+const (
+	smallSize = 64 << 10  // bytes up to which a file is small, and read at once
+	readSize  = 256 << 10 // bytes of one read of a larger file
+	pieceSize = 16 << 10  // bytes that stay in a core's first cache while each hash takes them
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Hasher takes all digests of one sequence of bytes as it is written.
 type Hasher struct {
-	hashes map[string]hash.Hash
-	n      int64
+	taken []taken
+	n     int64
+}
+
+type taken struct {
+	algorithm string
+	hash      hash.Hash
 }
 
 // NewHasher prepares the digests for a file of size bytes. Without algorithms it
@@ -38,13 +46,17 @@ func NewHasher(size int64, algorithms ...string) *Hasher {
 	if len(algorithms) == 0 {
 		algorithms = suited(size)
 	}
-	h := &Hasher{hashes: map[string]hash.Hash{}}
+	h := &Hasher{taken: make([]taken, 0, len(algorithms))}
 	for _, a := range algorithms {
-		if f := newHash(a, size); f != nil {
-			h.hashes[a] = f
+		if f := newHash(a, size); f != nil && !h.takes(a) {
+			h.taken = append(h.taken, taken{a, f})
 		}
 	}
 	return h
+}
+
+func (h *Hasher) takes(algorithm string) bool {
+	return slices.ContainsFunc(h.taken, func(t taken) bool { return t.algorithm == algorithm })
 }
 
 func suited(size int64) []string {
@@ -78,8 +90,12 @@ func newHash(algorithm string, size int64) hash.Hash {
 
 // Write adds bytes; it never fails.
 func (h *Hasher) Write(p []byte) (int, error) {
-	for _, f := range h.hashes {
-		f.Write(p)
+	for rest := p; len(rest) > 0; {
+		piece := rest[:min(pieceSize, len(rest))]
+		rest = rest[len(piece):]
+		for _, t := range h.taken {
+			t.hash.Write(piece)
+		}
 	}
 	h.n += int64(len(p))
 	return len(p), nil
@@ -90,9 +106,9 @@ func (h *Hasher) Size() int64 { return h.n }
 
 // Sums returns the digests of what was written so far.
 func (h *Hasher) Sums() Set {
-	s := Set{}
-	for a, f := range h.hashes {
-		s[a] = hex.EncodeToString(f.Sum(nil))
+	s := make(Set, len(h.taken))
+	for _, t := range h.taken {
+		s[t.algorithm] = hex.EncodeToString(t.hash.Sum(nil))
 	}
 	return s
 }
@@ -122,17 +138,20 @@ func Read(r io.Reader, size int64, o Options) (Set, int64, error) {
 	return h.Sums(), h.n, nil
 }
 
-// smallBuffers are used again: with thousands of small files they would be most
-// of the garbage.
-var smallBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+// Buffers are used again: with thousands of files they would be most of the garbage.
+var (
+	smallBuffers = sync.Pool{New: func() any { return new([smallSize]byte) }}
+	largeBuffers = sync.Pool{New: func() any { return new([readSize]byte) }}
+)
 
 // buffer is one to read so many bytes with, and what gives it back.
 func buffer(size int64) (buf []byte, done func()) {
-	if size >= 64<<10 {
-		return make([]byte, min(bufferSize, size+1)), func() {}
+	if size < smallSize {
+		b := smallBuffers.Get().(*[smallSize]byte)
+		return b[:], func() { smallBuffers.Put(b) }
 	}
-	b := smallBuffers.Get().(*[64 << 10]byte)
-	return b[:], func() { smallBuffers.Put(b) }
+	b := largeBuffers.Get().(*[readSize]byte)
+	return b[:], func() { largeBuffers.Put(b) }
 }
 
 // Algorithms lists what the set holds, sorted.

@@ -136,14 +136,14 @@ func (p *parse) loraModule(t token, s string) (*dict, *failure) {
 		m.set(it.key, it.value, 0)
 	}
 	if strings.Contains(s, "=") && !strings.Contains(s, ",") {
-		parts := strings.Split(s, "=")
-		if len(parts) != 2 {
+		name, path, _ := strings.Cut(s, "=")
+		if strings.Contains(path, "=") && !p.t.since("0.30.0") { // the pull request vllm#53353
 			return nil, &failure{exit: 1, errorType: "ValueError", kind: KindBadValue, path: t.path, line: t.line,
 				text: "too many values to unpack (expected 2)",
 				what: fmt.Sprintf("%q has more than one equals sign; give the adapter as JSON", s)}
 		}
-		m.set("name", parts[0], 0)
-		m.set("path", parts[1], 0)
+		m.set("name", name, 0)
+		m.set("path", path, 0)
 		return m, nil
 	}
 	v, err := loads(s, false)

@@ -28,9 +28,11 @@ type measured struct {
 	Log        []string          `json:"log"`
 }
 
-func cases(t *testing.T) []measured {
+func cases(t *testing.T) []measured { return measurements(t, "testdata/flattening.jsonl", 170) }
+
+func measurements(t *testing.T, file string, want int) []measured {
 	t.Helper()
-	data, err := os.ReadFile("testdata/flattening.jsonl")
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +46,8 @@ func cases(t *testing.T) []measured {
 		}
 		out = append(out, m)
 	}
-	if len(out) != 170 {
-		t.Fatalf("%d cases, want 170", len(out))
+	if len(out) != want {
+		t.Fatalf("%d cases, want %d", len(out), want)
 	}
 	return out
 }
@@ -101,6 +103,23 @@ func TestMeasured(t *testing.T) {
 			}
 			if m.Expanded != nil && !reflect.DeepEqual(r.Expanded, m.Expanded) {
 				t.Errorf("expanded %q\nwant     %q", r.Expanded, m.Expanded)
+			}
+		})
+	}
+}
+
+// TestParsed compares further command lines and files, which the parser of the
+// installed vLLM 0.32.0 was given (testdata/parsed.jsonl): the exit, its words, the
+// model and the effective options.
+func TestParsed(t *testing.T) {
+	for _, m := range measurements(t, "testdata/parsed.jsonl", 151) {
+		t.Run(m.ID, func(t *testing.T) {
+			r := Parse(m.command())
+			if !r.Judged || !reflect.DeepEqual(r.WouldExit, m.Exit) || r.Error != m.Error {
+				t.Fatalf("judged %v, exit %v (%s), want %v (%s)", r.Judged, show(r.WouldExit), r.Error, show(m.Exit), m.Error)
+			}
+			if m.Exit == nil && (r.Model != m.Model || !reflect.DeepEqual(asJSON(t, r.Options), asJSON(t, m.NonDefault))) {
+				t.Errorf("%s %v\nwant %s %v", r.Model, asJSON(t, r.Options), m.Model, asJSON(t, m.NonDefault))
 			}
 		})
 	}

@@ -104,6 +104,7 @@ var sampling = []struct {
 	open, free bool // from is not reached; there is no upper bound
 }{
 	{"temperature", 0, 2, false, false}, {"top_p", 0, 1, true, false}, {"top_k", -1, 0, false, true}, {"min_p", 0, 1, false, false}, {"repetition_penalty", 0, 0, true, true},
+	{"presence_penalty", -2, 2, false, false}, {"frequency_penalty", -2, 2, false, false},
 }
 
 // samplingMisfits are sampling defaults that the engine refuses in every request.

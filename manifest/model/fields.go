@@ -171,6 +171,9 @@ func kindOf(raw json.RawMessage) byte {
 	case 'n':
 		return 'n'
 	case '{':
+		if infinite(text) {
+			return 'f'
+		}
 		return 'd'
 	case '[':
 		return 'L'
@@ -179,6 +182,13 @@ func kindOf(raw json.RawMessage) byte {
 		return 'f'
 	}
 	return 'i'
+}
+
+// infinite reports whether an object is how transformers 5 writes a number that JSON
+// does not have: {"__float__": "Infinity"}.
+func infinite(text []byte) bool {
+	var o map[string]string
+	return len(text) < 64 && json.Unmarshal(text, &o) == nil && len(o) == 1 && o["__float__"] != ""
 }
 
 // allows reports whether a value is of one of the kinds; capital letters are lists

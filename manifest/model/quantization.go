@@ -136,6 +136,9 @@ func group(g object) Group {
 	w, in := g.object("weights"), g.object("input_activations")
 	out := Group{Format: g.str("format"), Bits: w.integer("num_bits"), Type: w.str("type"), Strategy: w.str("strategy"), GroupSize: w.integer("group_size"),
 		ActOrder: w.str("actorder"), Activations: in != nil, Targets: g.strings("targets")}
+	if w.truth("actorder") {
+		out.ActOrder = "group" // what compressed-tensors makes of true
+	}
 	symmetric, dynamic := true, true
 	w.get("symmetric", &symmetric)
 	if in != nil && !in.get("dynamic", &dynamic) {

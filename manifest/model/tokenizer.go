@@ -150,6 +150,7 @@ func (r *repository) tokenizerJSON(t *Tokenizer) {
 	}
 	t.addVocabulary(model)
 	t.bytePair(o, model)
+	t.plain(o, model, r.namedTokens())
 	for _, a := range o.addedTokens() {
 		t.saw(a.ID, a.Content)
 		t.special[a.Content] = a.ID
@@ -193,7 +194,6 @@ func (t *Tokenizer) bytePair(o, model object) {
 	case out && nothing("pre_tokenizer") && nothing("normalizer"):
 		t.ByteLevel = "decode"
 	}
-	t.plain(o, model)
 }
 
 // specialForm is how tokens look that stand for something else than text.
@@ -201,19 +201,48 @@ var specialForm = regexp.MustCompile(`^<\|[^|<>\s]{1,60}\|>$`)
 
 // plain lists tokens of the vocabulary that look special and that no list of added
 // tokens has: they are split like other text. Only where there is no such list at
-// all; models may well keep some for nothing.
-func (t *Tokenizer) plain(o, model object) {
+// all; models may well keep some for nothing. named are those that transformers adds
+// from files beside tokenizer.json.
+func (t *Tokenizer) plain(o, model object, named map[string]bool) {
 	var vocab map[string]int
-	if len(o.addedTokens()) > 0 || !model.get("vocab", &vocab) {
+	if t.Model != "BPE" || len(o.addedTokens()) > 0 || !model.get("vocab", &vocab) {
 		return
 	}
 	for token := range vocab {
-		if specialForm.MatchString(token) {
+		if !named[token] && specialForm.MatchString(token) {
 			t.Plain = append(t.Plain, token)
 		}
 	}
 	slices.Sort(t.Plain)
 	t.Plain = t.Plain[:min(len(t.Plain), 20)]
+}
+
+// namedTokens are the tokens that tokenizer_config.json, special_tokens_map.json and
+// added_tokens.json name: transformers adds them to what tokenizer.json lists.
+func (r *repository) namedTokens() map[string]bool {
+	named := map[string]bool{}
+	for _, file := range []string{"tokenizer_config.json", "special_tokens_map.json"} {
+		o := r.quietly(file)
+		for key, raw := range o {
+			var list []json.RawMessage
+			if key == "additional_special_tokens" || key == "extra_special_tokens" {
+				json.Unmarshal(raw, &list)
+			}
+			if strings.HasSuffix(key, "_token") {
+				list = append(list, raw)
+			}
+			for _, one := range list {
+				named[tokenText(one)] = true
+			}
+		}
+		for _, raw := range o.object("added_tokens_decoder") {
+			named[tokenText(raw)] = true
+		}
+	}
+	for token := range r.quietly("added_tokens.json") {
+		named[token] = true
+	}
+	return named
 }
 
 type addedToken struct {

@@ -16,6 +16,8 @@ var draftRules = []Rule{
 		"A model that the speculative configuration names is listed under drafts in drkit.yaml, and has the vocabulary of the model that it drafts for.", unfitDraft},
 	{"D-2", manifest.Block, "the layers for multi-token prediction are missing",
 		"Speculation by the model's own layers is asked only of a model that has them.", noPredictionLayers},
+	{"D-3", manifest.Block, "the speculative configuration is refused",
+		"--speculative-config names a method that the engine has, the number of tokens, and a draft model where the method needs one.", refusedSpeculation},
 }
 
 // withoutDraft are methods that need no further model.

@@ -170,6 +170,8 @@ var fixtures = map[string]fixture{
 		sound: plain(llama(), draft(llama(), `{"method":"draft_model","model":"/models/draft","num_speculative_tokens":2}`))},
 	"D-2": {broken: plain(llama(), args("--speculative-config", `{"method":"mtp","num_speculative_tokens":1}`)),
 		sound: plain(typed("Glm4MoeForCausalLM", "glm4_moe", nil).shard("model.safetensors", 5, join(attention, dense, outer)...), args("--speculative-config", `{"method":"mtp","num_speculative_tokens":1}`))},
+	"D-3": {broken: plain(llama(), args("--speculative-config", `{"method":"ngrams","num_speculative_tokens":2}`)),
+		sound: plain(llama(), args("--speculative-config", `{"method":"ngram","num_speculative_tokens":2,"prompt_lookup_max":4}`))},
 	"E-2": {broken: plain(llama(), args("--no-such-option"))}, "E-3": {broken: plain(llama(), args("--config=/a.yaml"))},
 	"C-18": {broken: plain(llama().with("generation_config.json", `{"eos_token_id":0,"top_p":2.0}`)), sound: plain(llama().with("generation_config.json", `{"eos_token_id":0,"top_p":1.0,"temperature":0.6,"top_k":20,"min_p":0,"repetition_penalty":1.05}`))},
 	"T-15": {broken: plain(llama().with("tokenizer.json", `{"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"pre_tokenizer":{"type":"ByteLevel"},"decoder":null,"added_tokens":[]}`)),

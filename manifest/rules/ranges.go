@@ -53,6 +53,7 @@ func refusedValue(v *view) (out []manifest.Finding) {
 	if stages, _ = v.integer("pipeline_parallel_size"); c != nil && c.Layers > 0 && stages > c.Layers {
 		add("pipeline_parallel_size", manifest.Block, "ZeroDivisionError: integer division or modulo by zero", "%d pipeline stages share %d layers", stages, c.Layers)
 	}
+	out = append(out, pluggedIn(v)...)
 	return append(out, v.twoAdapters()...)
 }
 

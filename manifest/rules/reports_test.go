@@ -145,6 +145,23 @@ func TestMeasuredStart(t *testing.T) {
 	}
 }
 
+// Two regions whose pods read one configuration lack the adapter for one reason:
+// it is said once.
+func TestAnAdapterThatNoRegionServesIsOneFinding(t *testing.T) {
+	in := report(t, "15-adapter-not-loaded")
+	pod := []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: vllm, image: vllm/vllm-openai:v0.32.0, args: [--model, /models/base, --config, /etc/vllm.yaml]}]}\n")
+	w := &tree{Files: map[string][]byte{"pod.yaml": pod, "vllm.yaml": []byte("enable-lora: true\n")}}
+	in.Engine.Args, in.DeployFiles = nil, []manifest.PartFile{{Region: "us", Path: "pod.yaml", Source: w, Key: "pod.yaml"}, {Region: "eu", Path: "pod.yaml", Source: w, Key: "pod.yaml"}}
+	in.EngineFiles = []manifest.PartFile{{Path: "vllm.yaml", Source: w, Key: "vllm.yaml", Role: manifest.EngineConfig}}
+	m, _, err := manifest.Build(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := lines(failing(rules.Check(m))); !slices.Equal(got, []string{"L-8 request engine/vllm.yaml:1"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
 // The adapter of the report is whole: only an engine that is not told to serve
 // it is at fault.
 func TestAdapterIsAskedFor(t *testing.T) {

@@ -94,7 +94,9 @@ func adapterNotServed(v *view) (out []manifest.Finding) {
 		f := v.adapterPlace(e)
 		f.Message = fmt.Sprintf("the release holds %s, which the engine is not told to serve: requests for it answer 404", adapterNames(lost))
 		f.Seen = fmt.Sprintf("The model `%s` does not exist.", lost[0])
-		out = append(out, f)
+		if !slices.Contains(out, f) { // regions that share a configuration share its fault
+			out = append(out, f)
+		}
 	}
 	return out
 }

@@ -20,7 +20,10 @@ func wrongSettings(v *view) (out []manifest.Finding) {
 		if q == nil || q.Source != "config.json" || !v.judgedVersion() || v.onlySGLang() || v.overridden() {
 			continue
 		}
-		f, wrong := r.refusedSettings(q)
+		f, wrong := manifest.Finding{}, false
+		if asked := v.option("quantization"); asked == "" || r.draft || plainMethod[asked] == plainMethod[q.Method] {
+			f, wrong = r.refusedSettings(q)
+		}
 		if !wrong && q.Method == "compressed-tensors" && v.findable(r) {
 			f, wrong = r.groupsOfOthers(q)
 		}
@@ -49,9 +52,22 @@ func (r *repo) refusedSettings(q *model.Quantization) (f manifest.Finding, wrong
 		f.Field, f.Message = "quantization_config.desc_act", "desc_act is true with groups: this release of the engine no longer reads such weights"
 		f.Seen = "GPTQ group activation ordering (desc_act=True) is no longer supported."
 	default:
-		return f, false
+		return r.ordered(q)
 	}
 	return f, true
+}
+
+// ordered finds groups of compressed-tensors with an order of activations that has to
+// be looked up while the engine computes. A static one ("static", "weight") needs none.
+func (r *repo) ordered(q *model.Quantization) (f manifest.Finding, wrong bool) {
+	for _, g := range q.Groups {
+		if order := strings.ToLower(g.ActOrder); q.Method == "compressed-tensors" && (order == "group" || order == "dynamic") {
+			f.Field, f.Message = "quantization_config.config_groups", fmt.Sprintf("actorder is %s: this release of the engine no longer reads such weights", g.ActOrder)
+			f.Seen = "Compressed-tensors group/dynamic activation ordering (actorder=…) is no longer supported."
+			return f, true
+		}
+	}
+	return f, false
 }
 
 // groupsOfOthers compares the groups of compressed-tensors with the packed weights:
@@ -108,7 +124,7 @@ func (r *repo) otherForm(module, format string, g model.Group) (f manifest.Findi
 func groupOf(module string, groups []model.Group) (model.Group, bool) {
 	for _, g := range groups {
 		plain := slices.ContainsFunc(g.Targets, func(t string) bool {
-			return t != "" && strings.Contains("QKVParallelLinear MergedColumnParallelLinear RowParallelLinear", t)
+			return t != "" && strings.Contains("QKVParallelLinear MergedColumnParallelLinear RowParallelLinear", t) || unread(t)
 		})
 		if plain || len(g.Targets) == 0 || matching(module, g.Targets) != "" {
 			return g, true
@@ -117,9 +133,16 @@ func groupOf(module string, groups []model.Group) (model.Group, bool) {
 	return model.Group{}, false
 }
 
+// unread reports whether a target is an expression that Go does not read, such as one
+// that looks ahead: what it matches is not judged.
+func unread(target string) bool {
+	pattern, expression := strings.CutPrefix(target, "re:")
+	_, err := regexp.Compile("^(?:" + pattern + ")")
+	return expression && err != nil
+}
+
 // matching is the entry of a list of names and expressions ("re:…") that a module's
-// name matches, "" without one. An expression that Go does not read matches all: it
-// is not judged.
+// name matches, "" without one.
 func matching(module string, entries []string) string {
 	for _, e := range entries {
 		pattern, expression := strings.CutPrefix(e, "re:")

@@ -241,7 +241,7 @@ func lameTokenizer(v *view) []manifest.Finding {
 		if t.File == "vocab.json" {
 			f.Path = v.base.path("merges.txt")
 		}
-	case t.ByteLevel == "encode":
+	case t.ByteLevel == "encode" && (c == nil || generative(c)): // an embedding model turns no tokens into text
 		f.Field, f.Message = "decoder", "the tokenizer maps bytes to characters and has no decoder that maps them back: answers hold Ġ for a space"
 	case t.ByteLevel == "decode":
 		f.Field, f.Message = "pre_tokenizer", "the tokenizer's decoder maps characters to bytes, and no pre_tokenizer or normalizer maps bytes to them: prompts are split otherwise than in training"

@@ -12,10 +12,13 @@
 package advise
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"drkit/internal/errext"
 )
 
 // Place is a region's bucket and what is known of it.
@@ -91,7 +94,7 @@ func Judge(f Facts) []Finding {
 	j.state(f.Target)
 	if f.Source.RulesErr != nil {
 		j.add(Finding{Check: "rules-unknown", Severity: Unknown, Message: fmt.Sprintf("the replication rules of bucket %s could not be read: %v", f.Source.Bucket, f.Source.RulesErr),
-			Hint: "grant s3:GetReplicationConfiguration, or give them with --rules"})
+			Hint: cmp.Or(errext.Hint(f.Source.RulesErr), "grant s3:GetReplicationConfiguration, or give them with --rules")})
 	} else {
 		j.rules()
 	}
@@ -149,7 +152,7 @@ func (j *judge) state(p Place) {
 	}
 	switch carrying := p.Rules.Carrying(p.StatePrefix); {
 	case p.RulesErr != nil:
-		j.add(Finding{Check: "state-unknown", Severity: Unknown, Message: fmt.Sprintf("whether a rule of bucket %s replicates drkit's state of region %s could not be read", p.Bucket, p.Region), Hint: "grant s3:GetReplicationConfiguration, or give its rules with --rules " + p.Region + "=FILE"})
+		j.add(Finding{Check: "state-unknown", Severity: Unknown, Message: fmt.Sprintf("whether a rule of bucket %s replicates drkit's state of region %s could not be read", p.Bucket, p.Region), Hint: cmp.Or(errext.Hint(p.RulesErr), "grant s3:GetReplicationConfiguration, or give its rules with --rules "+p.Region+"=FILE")})
 	case len(carrying) > 0:
 		j.add(Finding{Check: "state-replicated", Severity: Fail, Rule: carrying[0].ID, Message: StateMessage(p.Region, p.Bucket, p.StatePrefix, carrying[0]), Hint: StateHint})
 	}
@@ -311,7 +314,7 @@ func (j *judge) keyRegion(r Rule) {
 // twoWay: rules of the target that lead back.
 func (j *judge) twoWay() {
 	if j.Target.RulesErr != nil {
-		j.add(Finding{Check: "two-way-unknown", Severity: Unknown, Message: fmt.Sprintf("whether rules of bucket %s lead back to %s could not be read: %v", j.Target.Bucket, j.Source.Bucket, j.Target.RulesErr), Hint: "grant s3:GetReplicationConfiguration there, or give them with --rules " + j.Target.Region + "=FILE"})
+		j.add(Finding{Check: "two-way-unknown", Severity: Unknown, Message: fmt.Sprintf("whether rules of bucket %s lead back to %s could not be read: %v", j.Target.Bucket, j.Source.Bucket, j.Target.RulesErr), Hint: cmp.Or(errext.Hint(j.Target.RulesErr), "grant s3:GetReplicationConfiguration there, or give them with --rules "+j.Target.Region+"=FILE")})
 		return
 	}
 	for _, r := range j.Target.Rules.enabled() {

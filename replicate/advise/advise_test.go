@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"drkit/internal/errext"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -36,6 +38,28 @@ func checks(found []Finding, severity Severity) []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// TestAServerWithoutRules: the hint is that of the answer, where it has one; no
+// permission helps where the server knows no rules at all.
+func TestAServerWithoutRules(t *testing.T) {
+	const ask = "ask whoever runs it"
+	none := errext.WithHint(errors.New("the server has no such function"), ask)
+	f := sound(t)
+	f.Source.Rules, f.Source.RulesErr, f.Target.RulesErr = nil, none, none
+	f.Source.StateBucket, f.Target.StateBucket = f.Source.Bucket, f.Target.Bucket
+	seen := 0
+	for _, found := range Judge(f) {
+		if found.Severity == Unknown && strings.HasSuffix(found.Check, "-unknown") && found.Check != "replica-key-unknown" {
+			seen++
+			if found.Hint != ask {
+				t.Errorf("%s: hint %q, want %q", found.Check, found.Hint, ask)
+			}
+		}
+	}
+	if seen < 2 {
+		t.Errorf("%d findings say that rules were not seen", seen)
+	}
 }
 
 func TestNothingToSay(t *testing.T) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,12 +26,22 @@ func Facts(r verify.Result) []string {
 	}
 	if r.Sample != nil {
 		facts = append(facts, r.Sample.Claim())
+		if allRead(r) {
+			facts = append(facts, "here the others were read too, as the place holds no checksums: the verdicts on them rest on that")
+		}
 	}
 	if n := r.Resumed.Objects; n > 0 {
 		facts = append(facts, fmt.Sprintf("taken over from an interrupted verification: %d, the first compared at %s; each object's state is what it was then", n, r.Resumed.Since.Format(time.RFC3339)))
 	}
 	facts = append(facts, age(r.Age)...)
 	return append(facts, r.Notes...)
+}
+
+// allRead says that the verdict on every object rests on its bytes, though only a
+// sample was asked for: a directory is always read.
+func allRead(r verify.Result) bool {
+	return len(r.Errors) == 0 && r.Sample.Read < r.Sample.Objects &&
+		!slices.ContainsFunc(r.Gaps, func(g verify.Gap) bool { return !g.IsImage() && g.Evidence != store.Content })
 }
 
 func compared(r verify.Result) string {
@@ -113,7 +124,7 @@ func age(a *verify.Age) []string {
 	var parts []string
 	switch {
 	case a.Seconds == nil:
-		parts = append(parts, "how long it has been behind is not known")
+		parts = append(parts, "whether it is behind, and how long, is not known")
 	case *a.Seconds == 0 && a.Since.IsZero():
 		parts = append(parts, "it is not behind")
 	default:

@@ -173,8 +173,12 @@ func next(results []verify.Result) string {
 		return "drkit replicate copies what is missing or diverged, and verifies again"
 	case count(verify.Missing, verify.Diverged) > 0:
 		return "copy what is missing or diverged, and verify again"
-	case count(verify.Extra) > 0:
+	case count(verify.Extra) > 0 && release:
 		return "remove what is extra, or build a release that lists it"
+	case count(verify.Extra) > 0 && count(verify.Match, verify.NotComparable, verify.Present) == 0:
+		return "nothing was found in the first place: check its name, and remove nothing before"
+	case count(verify.Extra) > 0:
+		return "look at what is extra: the first place does not hold it"
 	case count(verify.NotComparable, verify.Present) > 0:
 		return "drkit verify --level content reads the bytes"
 	}

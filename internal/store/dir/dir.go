@@ -51,6 +51,7 @@ var (
 	_ store.ReadWriter = (*Store)(nil)
 	_ store.Claimless  = (*Store)(nil)
 	_ store.Located    = (*Store)(nil)
+	_ store.Glancer    = (*Store)(nil)
 )
 
 // New is the directory at root. Reading follows symbolic links, also to outside.
@@ -108,6 +109,15 @@ func (s *Store) Stat(ctx context.Context, key string) (store.Object, error) {
 	}
 	o.ETag = etag(data)
 	return o, nil
+}
+
+// Glance describes one file without reading it.
+func (s *Store) Glance(ctx context.Context, key string) (store.Object, error) {
+	_, info, err := s.find(key)
+	if err != nil {
+		return store.Object{}, err
+	}
+	return store.Object{Key: key, Size: info.Size(), ModTime: info.ModTime()}, nil
 }
 
 func etag(data []byte) string {

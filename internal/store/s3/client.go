@@ -67,6 +67,7 @@ func newClient(ctx context.Context, o Options) (*s3.Client, error) {
 		slow := b.WithTransportOptions(func(t *http.Transport) { t.ResponseHeaderTimeout = serverTimeout })
 		cfg.HTTPClient = patient{fast: b.Freeze(), slow: slow.Freeze()}
 	}
+	cfg.HTTPClient = watched{cfg.HTTPClient, o.Stall}
 	return s3.NewFromConfig(cfg, func(so *s3.Options) { o.apply(so) }), nil
 }
 
@@ -119,7 +120,7 @@ type patient struct{ fast, slow aws.HTTPClient }
 
 // Do sends the request.
 func (p patient) Do(r *http.Request) (*http.Response, error) {
-	if r.Header.Get("x-amz-copy-source") != "" || (r.Method == http.MethodPost && r.URL.Query().Has("uploadId")) {
+	if laborious(r) {
 		return p.slow.Do(r)
 	}
 	return p.fast.Do(r)
@@ -138,6 +139,9 @@ func newRetryer(longest time.Duration) aws.Retryer {
 
 // brokenAnswer finds documents that ended early, such as a page of a listing.
 func brokenAnswer(err error) aws.Ternary {
+	if errors.Is(err, errLarge) {
+		return aws.FalseTernary
+	}
 	var unread *smithy.DeserializationError
 	var cut *xml.SyntaxError
 	if errors.As(err, &unread) || errors.As(err, &cut) || errors.Is(err, io.ErrUnexpectedEOF) {

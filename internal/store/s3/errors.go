@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"syscall"
@@ -263,9 +264,20 @@ func skew(err error) string {
 	}
 }
 
+// plainEndpoint is an endpoint without what may be a secret in it: one from the
+// environment or a profile is not checked for any.
+func plainEndpoint(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return "the endpoint, which is no URL"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
 // unreachable explains errors without an answer of S3.
 func (s *Store) unreachable(e *Error) string {
-	at := firstOf(s.base, "AWS, region "+s.now().Options().Region)
+	at := firstOf(plainEndpoint(s.base), "AWS, region "+s.now().Options().Region)
 	e.kinds = cannotAsk
 	var dns *net.DNSError
 	var unknown x509.UnknownAuthorityError

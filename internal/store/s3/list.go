@@ -16,6 +16,10 @@ import (
 	"drkit/internal/store"
 )
 
+// emptyPages is how many pages in a row may hold nothing: old versions, up to a
+// thousand a page, are left out.
+const emptyPages = 10_000
+
 // List asks page by page. A page that cannot be had ends the listing with an
 // error that names the prefix: what follows is not known. An object that marks a
 // folder is listed as it is, with a slash at the end of its key.
@@ -26,8 +30,14 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[store.Object,
 			return
 		}
 		next := s.pages(prefix)
+		empty := 0
 		for last := ""; ; {
 			page, more, err := next(ctx)
+			if empty++; len(page) > 0 {
+				empty = 0
+			} else if err == nil && more && empty > emptyPages {
+				err = fmt.Errorf("listing %s: the server says after %d pages without an object that more follow", s.name(prefix), empty)
+			}
 			for _, o := range page {
 				if bad := s.inOrder(prefix, last, o.Key); bad != nil {
 					err = bad
@@ -74,6 +84,7 @@ func (s *Store) pages(prefix string) pager {
 
 func (s *Store) objectPages(prefix string) pager {
 	in := &s3.ListObjectsV2Input{Bucket: s.bucket(), Prefix: s.full(prefix), EncodingType: types.EncodingTypeUrl, RequestPayer: s.payer()}
+	asked := map[string]bool{"": true}
 	return func(ctx context.Context) ([]store.Object, bool, error) {
 		out, err := call(ctx, s, func(c *s3.Client) (*s3.ListObjectsV2Output, error) { return c.ListObjectsV2(ctx, in) })
 		if err != nil {
@@ -91,9 +102,15 @@ func (s *Store) objectPages(prefix string) pager {
 			page = append(page, o)
 		}
 		more := aws.ToBool(out.IsTruncated)
-		if more && (aws.ToString(out.NextContinuationToken) == "" || aws.ToString(out.NextContinuationToken) == aws.ToString(in.ContinuationToken)) {
+		if len(page) > 0 {
+			clear(asked) // keys in order show that it goes on
+			asked[""], asked[aws.ToString(in.ContinuationToken)] = true, true
+		}
+		next := aws.ToString(out.NextContinuationToken)
+		if more && asked[next] {
 			return page, false, fmt.Errorf("listing %s: the server says that more follows, and not from where", s.name(prefix))
 		}
+		asked[next] = true
 		in.ContinuationToken = out.NextContinuationToken
 		return page, more, nil
 	}
@@ -122,13 +139,16 @@ func (s *Store) versionPages(prefix string) pager {
 			page = append(page, o)
 		}
 		more := aws.ToBool(out.IsTruncated)
-		if more && aws.ToString(out.NextKeyMarker) == "" {
-			return page, false, fmt.Errorf("listing %s: the server says that more follows, and not from where", s.name(prefix))
-		}
-		if in.KeyMarker, err = decoded(out.NextKeyMarker, out.EncodingType); err != nil {
+		key, err := decoded(out.NextKeyMarker, out.EncodingType)
+		if err != nil {
 			return page, false, fmt.Errorf("listing %s: %w", s.name(prefix), err)
 		}
-		in.VersionIdMarker = out.NextVersionIdMarker
+		same := in.KeyMarker != nil && aws.ToString(key) == *in.KeyMarker && aws.ToString(out.NextVersionIdMarker) == aws.ToString(in.VersionIdMarker)
+		back := aws.ToString(key) < aws.ToString(in.KeyMarker)
+		if more && (aws.ToString(key) == "" || same || back) {
+			return page, false, fmt.Errorf("listing %s: the server says that more follows, and not from where", s.name(prefix))
+		}
+		in.KeyMarker, in.VersionIdMarker = key, out.NextVersionIdMarker
 		return page, more, nil
 	}
 }

@@ -306,3 +306,22 @@ func TestMissingBucketIsNotAMissingKey(t *testing.T) {
 	_, err = b.open(t).Stat(context.WithoutCancel(t.Context()), "k")
 	named(t, err, store.ErrNotFound, "s3://b/k")
 }
+
+// Pages of versions that lead nowhere end the listing, though no key repeats.
+func TestVersionsInCircles(t *testing.T) {
+	const page = `<ListVersionsResult><Name>b</Name><IsTruncated>true</IsTruncated><NextKeyMarker>m/a</NextKeyMarker><NextVersionIdMarker>v</NextVersionIdMarker></ListVersionsResult>`
+	asked := 0
+	b := start(t, s3test.Options{}, s3test.BucketOptions{}).before(t, func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		asked++
+		w.Header().Set("Content-Type", "application/xml")
+		w.Write([]byte(page))
+	})
+	var last error
+	for _, err := range b.open(t, func(o *s3.Options) { o.Versions = true }).List(t.Context(), "m/") {
+		last = err
+	}
+	named(t, last, nil, "s3://b/m/", "not from where")
+	if asked != 2 {
+		t.Errorf("asked %d times, want 2", asked)
+	}
+}

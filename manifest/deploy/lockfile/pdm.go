@@ -40,6 +40,9 @@ func readPDM(l *ledger) error {
 	if lock.Metadata == nil {
 		return errors.New("[metadata] is missing")
 	}
+	if major, _, _ := strings.Cut(lock.Metadata.LockVersion, "."); len(major) > 1 || major > "4" {
+		return fmt.Errorf("lock_version is %.20s, newer than the version 4 that is read here", lock.Metadata.LockVersion)
+	}
 	for i, p := range lock.Packages {
 		if p.Name == "" {
 			return fmt.Errorf("package %d has no name", i+1)

@@ -22,7 +22,7 @@ type variant struct {
 // TestVariants reads what the corpus has no example of. The requirements were
 // also given to pip 26.3's parser, which accepts and refuses the same ones.
 func TestVariants(t *testing.T) {
-	for _, v := range slices.Concat(requirementVariants, pythonVariants, otherVariants) {
+	for _, v := range slices.Concat(requirementVariants, pythonVariants, otherVariants, moreVariants) {
 		t.Run(v.name, func(t *testing.T) {
 			var beside []File
 			lock := File{Path: v.lock}
