@@ -50,6 +50,20 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.s.ServeHTTP(w, r)
 }
 
+// hold says which objects are held back from now on, and forgets what was read.
+func (g *gate) hold(held func(path string) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held, g.read = held, map[string]int{}
+}
+
+// count returns how many objects were read since.
+func (g *gate) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.read)
+}
+
 // lines counts the lines of a file that is there.
 func lines(path string) int {
 	data, _ := os.ReadFile(path)
@@ -93,7 +107,7 @@ func TestAKilledVerificationGoesOn(t *testing.T) {
 	args := []string{"verify", fmt.Sprintf(url, "east"), fmt.Sprintf(url, "west"), "--level", "content", "--state", state, "--output", "json", "--progress", "quiet"}
 
 	// The largest are read first, those with two digits, in the order of their names.
-	g.held = func(path string) bool { return !strings.Contains(path, "/model/f1") }
+	g.hold(func(path string) bool { return !strings.Contains(path, "/model/f1") })
 	first := exec.Command("drkit", args...)
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
@@ -115,9 +129,7 @@ func TestAKilledVerificationGoesOn(t *testing.T) {
 		t.Fatalf("the state has %d lines, want a header and %d proofs", n, proven)
 	}
 
-	g.mu.Lock()
-	g.held, g.read = nil, map[string]int{}
-	g.mu.Unlock()
+	g.hold(nil)
 	out, err := exec.Command("drkit", args...).Output()
 	var doc struct {
 		Status int
@@ -130,17 +142,17 @@ func TestAKilledVerificationGoesOn(t *testing.T) {
 	if err != nil || json.Unmarshal(out, &doc) != nil || !doc.Copies[0].Holds || doc.Copies[0].Resumed.Objects != proven || doc.Copies[0].Evidence["content"] != objects {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if len(g.read) != 2*(objects-proven) {
-		t.Errorf("%d objects were read, want both sides of %d", len(g.read), objects-proven)
+	if g.count() != 2*(objects-proven) {
+		t.Errorf("%d objects were read, want both sides of %d", g.count(), objects-proven)
 	}
 	if _, err := os.Stat(state); err == nil {
 		t.Error("the state is still there though everything has a verdict")
 	}
 
 	// Nothing is taken over from a verification that came to its end.
-	g.read = map[string]int{}
-	if out, err := exec.Command("drkit", args...).Output(); err != nil || len(g.read) != 2*objects {
-		t.Errorf("%v: %d objects were read, want %d: %s", err, len(g.read), 2*objects, out)
+	g.hold(nil)
+	if out, err := exec.Command("drkit", args...).Output(); err != nil || g.count() != 2*objects {
+		t.Errorf("%v: %d objects were read, want %d: %s", err, g.count(), 2*objects, out)
 	}
 }
 
@@ -150,8 +162,8 @@ func TestPlanOfBuckets(t *testing.T) {
 	g, url := bucketOfObjects(t, 5)
 	var r reportRun
 	args := []string{"verify", fmt.Sprintf(url, "east"), fmt.Sprintf(url, "west"), "--output", "json", "--level", "content"}
-	if status := r.run(t, append(args, "--plan")...); status != errext.Holds || len(g.read) != 0 {
-		t.Fatalf("status %v, read %v: %s", status, g.read, r.err.String())
+	if status := r.run(t, append(args, "--plan")...); status != errext.Holds || g.count() != 0 {
+		t.Fatalf("status %v, read %d: %s", status, g.count(), r.err.String())
 	}
 	var plan struct {
 		Plans []struct {
@@ -171,8 +183,8 @@ func TestPlanOfBuckets(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if status := r.run(t, args...); status != errext.Holds || len(g.read) != 10 {
-		t.Errorf("status %v, read %d: %s", status, len(g.read), r.err.String())
+	if status := r.run(t, args...); status != errext.Holds || g.count() != 10 {
+		t.Errorf("status %v, read %d: %s", status, g.count(), r.err.String())
 	}
 }
 
