@@ -26,7 +26,7 @@ var (
 // code reads the Python files in the root.
 func (r *repository) code() {
 	for _, p := range r.inRoot("*.py") {
-		text := string(r.files[p].Content)
+		text := r.text(p)
 		set := map[string]bool{}
 		for _, m := range relativeImport.FindAllStringSubmatch(text, -1) {
 			if module := m[1] + m[2]; !strings.HasPrefix(module, ".") {

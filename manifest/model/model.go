@@ -13,9 +13,12 @@
 package model
 
 import (
+	"bytes"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // File is one file of the repository. Path is relative to its root, with
@@ -44,6 +47,7 @@ const (
 	KindLFSPointer    = "lfs-pointer"    // a Git LFS pointer in place of the file
 	KindErrorPage     = "error-page"     // HTML, XML or a JSON error in place of the file
 	KindInvalidJSON   = "json-invalid"   // not UTF-8 JSON text, or not an object
+	KindInvalidText   = "text-invalid"   // not the UTF-8 text that Python reads there
 	KindInvalidIndex  = "index-invalid"  // an index without a sound weight_map
 	KindInvalidMerges = "merges-invalid" // a line of merges.txt that is no pair
 	KindSafetensors   = "safetensors-"   // prefix: a header that does not describe the file
@@ -99,6 +103,32 @@ func (r *repository) has(path string) bool { _, ok := r.files[path]; return ok }
 
 func (r *repository) problem(path, kind string, line int, what string) {
 	r.problems = append(r.problems, Problem{Path: path, Line: line, Kind: kind, What: what})
+}
+
+// text is a file that the engine reads as UTF-8, which ends its boot where it is
+// none: then that is noted, and the text is empty.
+func (r *repository) text(path string) string {
+	f := r.files[path]
+	if !f.whole() {
+		return strings.ToValidUTF8(string(f.Content), "") // the cut may lie in a character
+	}
+	if at := notUTF8(f.Content); at >= 0 {
+		r.problem(path, KindInvalidText, 1+bytes.Count(f.Content[:at], []byte("\n")), fmt.Sprintf("it is not UTF-8 text: byte %d is %#02x", at, f.Content[at]))
+		return ""
+	}
+	return string(f.Content)
+}
+
+// notUTF8 is the offset of the first byte that is no UTF-8, or -1.
+func notUTF8(text []byte) int {
+	for at := 0; at < len(text); {
+		c, size := utf8.DecodeRune(text[at:])
+		if c == utf8.RuneError && size <= 1 {
+			return at
+		}
+		at += size
+	}
+	return -1
 }
 
 // broken reports whether the file already has a problem, so that one cause

@@ -251,6 +251,9 @@ func FuzzRead(f *testing.F) {
 		f.Add(i, []byte(`{"a":1}`))
 	}
 	f.Add(4, []byte("{{ m['content'] | x }}{% raw %}{#"))
+	f.Add(4, []byte("{{\x00\x80['content']@| x\x12}}{2"))
+	f.Add(11, []byte("from .\xffx import y"))
+	f.Add(5, []byte("a \xff\n"))
 	f.Add(6, append(binary.LittleEndian.AppendUint64(nil, 2), "{}"...))
 	f.Add(1, []byte(`{"model":{"vocab":[["a",0]]},"added_tokens":[{"id":-1}]}`))
 	f.Add(0, []byte(`{"vocab_size":1e300,"eos_token_id":[1.5],"auto_map":3,"text_config":[],"num_hidden_layers":-1}`))

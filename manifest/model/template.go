@@ -44,6 +44,7 @@ func (r *repository) template() {
 		if name, ok := strings.CutPrefix(p, "additional_chat_templates/"); ok && path.Ext(name) == ".jinja" {
 			t.Additional = true
 			t.Names = append(t.Names, strings.TrimSuffix(name, ".jinja"))
+			r.text(p) // transformers reads all of them
 		}
 	}
 	if text := r.findTemplate(t); text != "" || t.Source != "" && t.Default {
@@ -80,6 +81,10 @@ func (t *Template) read(text string, tokens *Tokenizer) {
 		t.Rendered = &Rendered{Unknown: fmt.Sprintf("it has %d bytes, more than drkit looks at", len(text))}
 		return
 	}
+	if at := notUTF8([]byte(text)); at >= 0 {
+		t.Fault = &Fault{1 + strings.Count(text[:at], "\n"), "it is not UTF-8 text", "UnicodeDecodeError: 'utf-8' codec can't decode byte"}
+		return
+	}
 	t.UsesEOS = strings.Contains(text, "eos_token")
 	t.Ends = tokens.ends(text)
 	t.Filters, t.Tests = filters(text), tests(text)
@@ -100,9 +105,9 @@ func (t *Template) read(text string, tokens *Tokenizer) {
 var toolsVariable = regexp.MustCompile(`\b(tools|custom_tools)\b`)
 
 func (r *repository) findTemplate(t *Template) string {
-	if f, ok := r.files["chat_template.jinja"]; ok {
+	if r.has("chat_template.jinja") {
 		t.Source, t.Default = "chat_template.jinja", true
-		return string(f.Content)
+		return r.text("chat_template.jinja")
 	}
 	if r.isProcessor() {
 		for _, name := range []string{"chat_template.json", "processor_config.json"} {
@@ -114,7 +119,7 @@ func (r *repository) findTemplate(t *Template) string {
 	}
 	if slices.Contains(t.Names, "default") {
 		t.Source, t.Default = "additional_chat_templates/default.jinja", true
-		return string(r.files[t.Source].Content)
+		return strings.ToValidUTF8(string(r.files[t.Source].Content), "")
 	}
 	return r.configTemplate(t)
 }

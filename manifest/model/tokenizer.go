@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Tokenizer says which tokenizer an engine would find. File decides it; it is
@@ -314,7 +315,7 @@ func (r *repository) vocabularyJSON(t *Tokenizer) {
 // vocabularyText counts the pieces of a WordPiece vocabulary, one a line.
 func (r *repository) vocabularyText(t *Tokenizer) {
 	f := r.files["vocab.txt"]
-	if !r.broken("vocab.txt") && f.whole() {
+	if !r.broken("vocab.txt") && f.whole() && r.text("vocab.txt") != "" {
 		t.Entries = len(bytes.Split(bytes.TrimSuffix(f.Content, []byte("\n")), []byte("\n")))
 		t.saw(t.Entries-1, "")
 	}
@@ -340,7 +341,7 @@ func (r *repository) merges() {
 		if text == "" || strings.HasPrefix(text, "#version") {
 			continue
 		}
-		if len(strings.Split(text, " ")) != 2 {
+		if len(strings.Split(text, " ")) != 2 || !utf8.ValidString(text) {
 			r.problem("merges.txt", KindInvalidMerges, i+1, fmt.Sprintf("line %d is %q, not a pair of pieces", i+1, text))
 			return
 		}

@@ -81,7 +81,14 @@ func missingCode(v *view) (out []manifest.Finding) {
 		if ref.repository != "" {
 			continue
 		}
-		file, by := v.base.missingImport(ref.module, "auto_map in "+ref.file, map[string]bool{})
+		read := map[string]bool{}
+		file, by := v.base.missingImport(ref.module, "auto_map in "+ref.file, read)
+		for _, module := range slices.Sorted(maps.Keys(read)) {
+			if p, ok := v.base.problem(module, model.KindInvalidText); ok && !lost[module] {
+				lost[module] = true
+				out = append(out, notText(p))
+			}
+		}
 		if file == "" || lost[file] {
 			continue
 		}

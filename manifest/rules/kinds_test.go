@@ -50,7 +50,7 @@ func TestEveryProblemBecomesAFinding(t *testing.T) {
 		{manifest.Engine, "../manifest.go", "probes.json"},
 	} {
 		for _, kind := range kinds(t, c.file) {
-			path := map[string]string{"index-invalid": "base/model.safetensors.index.json", "merges-invalid": "base/merges.txt",
+			path := map[string]string{"index-invalid": "base/model.safetensors.index.json", "merges-invalid": "base/merges.txt", "text-invalid": "base/chat_template.jinja",
 				"safetensors-": "base/model.safetensors"}[kind]
 			if path == "" {
 				path = c.path

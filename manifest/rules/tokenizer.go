@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -80,7 +81,19 @@ func damagedTokenizer(r *repo) (out []manifest.Finding) {
 				Seen: "json.decoder.JSONDecodeError", Hint: "copy the file again from the model's origin"})
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(r.problems)) {
+		p, ok := r.problem(name, model.KindInvalidText)
+		if template := path.Ext(name) == ".jinja"; ok && (template && !r.mistralTokenizer() || name == "vocab.txt") {
+			out = append(out, notText(p))
+		}
+	}
 	return out
+}
+
+// notText is the finding on a file that the engine reads as UTF-8 and that is none.
+func notText(p manifest.Problem) manifest.Finding {
+	return manifest.Finding{Path: p.Path, Line: p.Line, Message: fmt.Sprintf("%s cannot be read: %s", path.Base(p.Path), p.What),
+		Seen: "UnicodeDecodeError: 'utf-8' codec can't decode byte", Hint: "copy the file again from the model's origin, or save it as UTF-8"}
 }
 
 // tokenizerBroken reports whether a file that would make the tokenizer is there
