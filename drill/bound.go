@@ -31,6 +31,9 @@ func bounded(data any) any {
 	case Log:
 		d.Line = cut(d.Line)
 		return d
+	case Component: // as an engine or a router names itself
+		d.Kind, d.Version = cut(d.Kind), cut(d.Version)
+		return d
 	case Note:
 		d.Text = cut(d.Text)
 		return d
@@ -47,12 +50,15 @@ func bounded(data any) any {
 	return data
 }
 
-// cut shortens a text between two characters and says how much is missing.
-func cut(text string) string {
-	if len(text) <= maxText {
+func cut(text string) string { return Clip(text, maxText) }
+
+// Clip shortens a text to so many bytes, between two characters, and says how much
+// is missing.
+func Clip(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	at := maxText
+	at := limit
 	for at > 0 && !utf8.RuneStart(text[at]) {
 		at--
 	}

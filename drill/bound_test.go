@@ -13,7 +13,7 @@ func TestHugeTextsAreCut(t *testing.T) {
 	huge := "x" + strings.Repeat("é", 1<<19)
 	for _, data := range []any{
 		Gate{Expected: huge, Observed: huge, Evidence: huge, Hint: huge}, StepFinished{Error: huge, Hint: huge}, Proof{Why: huge}, Problem{What: huge, Hint: huge},
-		Phase{Line: huge}, Log{Line: huge}, Note{Text: huge}, Changed{Error: huge}, Undone{Error: huge}, RunAborting{Why: huge},
+		Phase{Line: huge}, Log{Line: huge}, Note{Text: huge}, Changed{Error: huge}, Undone{Error: huge}, RunAborting{Why: huge}, Component{Kind: huge, Version: huge},
 	} {
 		raw, err := json.Marshal(bounded(data))
 		if err != nil || len(raw) > 4*maxText+1000 || !utf8.Valid(raw) || !strings.Contains(string(raw), "bytes more)") || strings.Contains(string(raw), "\ufffd") {

@@ -62,7 +62,7 @@ func checkGate(_ *Run, _ Event, g Gate) error {
 // foldGate replaces a gate that the same step judged before when this is a later
 // attempt. Twice in one attempt, the worse result stays.
 func foldGate(r *Run, e Event, g Gate) {
-	s := GateState{Gate: g, Step: e.Step, Attempt: e.Attempt, At: stamp(e)}
+	s := GateState{Gate: g, Step: e.Step, Attempt: e.Attempt, At: stamp(e), Seq: e.Seq}
 	for i, old := range r.Gates {
 		if old.ID != g.ID || old.Step != e.Step {
 			continue

@@ -91,6 +91,7 @@ type GateState struct {
 	Step    string
 	Attempt int
 	At      Stamp
+	Seq     uint64 // of the event that holds it
 }
 
 // ProofState is a proof and the step that made it.

@@ -3,6 +3,7 @@ package manifest
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"drkit/manifest/digest"
 )
@@ -44,4 +45,16 @@ func (a *Annotations) ResolvedImage(reference string) *ImageFacts {
 		return nil
 	}
 	return &a.Images[i]
+}
+
+// BuildsOnly reports whether nothing but Dockerfiles of the release names an image:
+// it is needed to build another one, and no region starts it. What a file is
+// decides, not how it is called.
+func (m *Manifest) BuildsOnly(i Image) bool {
+	return len(i.Files) > 0 && !slices.ContainsFunc(i.Files, func(place string) bool {
+		path := place[:max(strings.LastIndexByte(place, ':'), 0)]
+		return !slices.ContainsFunc(m.Contents.Files, func(f File) bool {
+			return f.Part == Deploy && f.Role == Dockerfile && f.Region == i.Region && f.Path == path
+		})
+	})
 }

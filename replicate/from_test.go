@@ -1,12 +1,15 @@
 package replicate_test
 
 import (
+	"encoding/json"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 
 	"drkit/internal/errext"
 	"drkit/internal/store"
+	"drkit/internal/store/dir"
 	"drkit/internal/store/mem"
 	"drkit/manifest"
 	"drkit/manifest/release"
@@ -146,5 +149,33 @@ func TestResultsThatAreRefused(t *testing.T) {
 	}
 	if _, _, err := replicate.SurveyFrom(t.Context(), m, regions, nil, byContent); errext.StatusOf(err) != errext.Usage {
 		t.Errorf("no result: %v", err)
+	}
+}
+
+// TestFromAResultOnAPlaceThatIsNotThere: a region's store that does not exist yet is
+// made, also when that was found out by a verification whose result was written down.
+func TestFromAResultOnAPlaceThatIsNotThere(t *testing.T) {
+	m, regions := newRelease(small), twoRegions(t)
+	fill(t, m, regions)
+	if err := os.RemoveAll(regions[0].Store.(*dir.Store).Root()); err != nil {
+		t.Fatal(err)
+	}
+	res := verified(t, m, regions)
+	text, err := json.Marshal(res.Errors)
+	res.Errors = nil
+	if err != nil || json.Unmarshal(text, &res.Errors) != nil || len(res.Errors) != 1 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	found, proven, err := replicate.SurveyFrom(t.Context(), m, regions, []verify.Result{res}, byContent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := replicate.NewPlan(replicate.PlanInput{Manifest: m, Found: found})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := replicate.Execute(t.Context(), p, replicate.ExecuteInput{Manifest: m, Regions: regions, Verify: byContent, Proven: proven})
+	if err != nil || done.Regions[1].Copied != len(small) || !done.Regions[1].Published {
+		t.Errorf("%v %+v", err, done)
 	}
 }

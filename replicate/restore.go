@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -166,21 +165,11 @@ func (r *restoring) recognise(ctx context.Context, f manifest.File, key string) 
 		return verify.Framing{}, false
 	}
 	o, err := s.Stat(ctx, key)
-	if err != nil || o.Size == f.Size || o.Size == 0 {
-		return verify.Framing{}, false
-	}
-	const most = 1 << 20
-	body, err := r.src.Open(ctx, o, 0, min(o.Size, most))
-	if err != nil {
-		return verify.Framing{}, false
-	}
-	defer body.Close()
-	head, err := io.ReadAll(io.LimitReader(body, most))
 	if err != nil {
 		return verify.Framing{}, false
 	}
 	sha256 := store.Sum{Digest: digest.Digest{Algorithm: digest.SHA256, Hex: f.Sums[digest.SHA256]}}
-	return verify.Recognise(f.Subject(), head, o.Size, f.Size, []store.Sum{sha256})
+	return verify.RecogniseAt(ctx, r.src, o, f.Subject(), f.Size, []store.Sum{sha256})
 }
 
 func (r *restoring) count(f manifest.File, cached, replaced bool) {

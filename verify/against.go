@@ -75,7 +75,8 @@ func (ref Reference) subjects(p *place) ([]subject, error) {
 		if err := errors.Join(sums.Check(), store.CheckKey(name)); err != nil {
 			return nil, fmt.Errorf("%s: %q: %w", ref.Name, name, err)
 		}
-		all = append(all, subject{name: name, below: name, size: p.objects[name].Size, mark: sum, judge: func(ctx context.Context, g Gap, got store.Object, o Options) (Gap, error) {
+		wanted := Identity{Version: sum} // a proof is of this digest, whatever the list holds tomorrow
+		all = append(all, subject{name: name, below: name, size: p.objects[name].Size, mark: sum, want: wanted, judge: func(ctx context.Context, g Gap, got store.Object, o Options) (Gap, error) {
 			want := store.Object{Key: name, Size: got.Size}
 			g, err := judge(ctx, g, &side{object: want, sums: sumsOf(sums, store.Content)}, placed(p, got), o)
 			return sizeless(g), err

@@ -1,12 +1,15 @@
 package verify_test
 
 import (
+	"bytes"
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"drkit/internal/errext"
 	"drkit/internal/store"
+	"drkit/internal/store/mem"
 	"drkit/verify"
 )
 
@@ -55,5 +58,36 @@ func TestAListKnowsNoSizes(t *testing.T) {
 		if err != nil || len(r.Gaps) != 1 || r.Gaps[0].Verdict != want || r.Gaps[0].Evidence != store.None || strings.Contains(r.Gaps[0].Why, "size was compared") {
 			t.Errorf("%s: %v %+v", level, err, r.Gaps)
 		}
+	}
+}
+
+// TestAListThatWasEdited: what was proven by one digest is no proof of another, also
+// when the verification that goes on has the same list by name.
+func TestAListThatWasEdited(t *testing.T) {
+	b := mem.New().Fill(map[string]string{"same": "abc", "empty": ""})
+	var file bytes.Buffer
+	against := func(st *verify.State, same string) verify.Result {
+		t.Helper()
+		ref := verify.Reference{Name: "SHA256SUMS", Files: map[string]string{"same": same, "empty": sumEmpty}}
+		r, err := verify.Against(t.Context(), ref, verify.Copy{Store: b}, verify.Options{Level: verify.ByContent, State: st})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	st := verify.NewState(verify.StateKey{})
+	if err := st.Record(&file); err != nil {
+		t.Fatal(err)
+	}
+	against(st, sumABC)
+	again := verify.NewState(verify.StateKey{})
+	if err := again.Load(&file, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if r := against(again, sumABC); !r.Holds() || r.Resumed.Objects != 2 {
+		t.Errorf("the same list: %+v", r)
+	}
+	if r := against(again, sumEmpty); verdicts(r)["same"] != verify.Diverged || r.Resumed.Objects != 1 || r.Holds() {
+		t.Errorf("another digest: %v, %d taken over", verdicts(r), r.Resumed.Objects)
 	}
 }

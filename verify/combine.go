@@ -14,7 +14,7 @@ import (
 // that do not give the composite which the place says of them give nothing.
 func combined(parts []store.Piece, size int64, said []store.Sum) []store.Sum {
 	var all []store.Sum
-	for algorithm := range parts[0].Sums {
+	for _, algorithm := range parts[0].Sums.Algorithms() {
 		if d, n, ok := join(parts, algorithm); ok && n == size && agrees(parts, algorithm, said) {
 			all = append(all, store.Sum{Digest: d, Evidence: store.Claimed})
 		}

@@ -12,6 +12,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -603,6 +604,24 @@ func TestRecognise(t *testing.T) {
 	head := []byte("10000\r\n" + strings.Repeat("x", 1<<16))
 	if f, ok := verify.Recognise("model/x", head, 10<<20, 9<<20, nil); !ok || !strings.Contains(f.What, "begins as if chunked") {
 		t.Errorf("a large framed object: %v, %v", f, ok)
+	}
+}
+
+// What a small object unpacks to is hashed, and not held in memory.
+func TestRecogniseHoldsNoBomb(t *testing.T) {
+	var packed bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	const size = 48 << 20
+	for range size >> 20 {
+		z.Write(make([]byte, 1<<20))
+	}
+	z.Close()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f, ok := verify.Recognise("model/x", packed.Bytes(), int64(packed.Len()), size, []store.Sum{claim(digest.SHA256, strings.Repeat("0", 64), 0)})
+	runtime.ReadMemStats(&after)
+	if used := (after.TotalAlloc - before.TotalAlloc) >> 20; !ok || !strings.Contains(f.What, "not the right content") || used > 4 {
+		t.Errorf("%v, %v, %d MiB", f, ok, used)
 	}
 }
 

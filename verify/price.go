@@ -19,6 +19,8 @@ const keysPerPage = 1000
 
 // Cost is what a verification will ask of one place. Requests are those of S3; the
 // figures are upper bounds where an answer that is not known yet can spare some.
+// Repeated requests are not in them, nor the second reading of what turns out to
+// have other bytes.
 type Cost struct {
 	Place string `json:"place"`
 	Local bool   `json:"local,omitempty"` // read from disk: no requests, no egress

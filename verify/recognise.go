@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -30,12 +29,7 @@ func (g *Gap) recognise(ctx context.Context, want, got *side) {
 	if got.object.Size == 0 || got.place.recognised.Add(1) > maxRecognised {
 		return
 	}
-	r, err := got.place.Store.Open(ctx, got.object, 0, min(got.object.Size, recognisable))
-	if err != nil {
-		return
-	}
-	defer r.Close()
-	head, err := io.ReadAll(io.LimitReader(r, recognisable))
+	head, err := headOf(ctx, got.place.Store, got.object)
 	if err != nil {
 		return
 	}
@@ -43,6 +37,29 @@ func (g *Gap) recognise(ctx context.Context, want, got *side) {
 	if f, ok := Recognise(g.Subject, head, got.object.Size, want.object.Size, want.rightly(ctx)); ok {
 		g.Why, g.Hint = g.Why+": "+f.What, f.Hint
 	}
+}
+
+// headOf reads as much of an object as Recognise looks at.
+func headOf(ctx context.Context, s store.Source, o store.Object) ([]byte, error) {
+	r, err := s.Open(ctx, o, 0, min(o.Size, recognisable))
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(io.LimitReader(r, recognisable))
+}
+
+// RecogniseAt is Recognise of an object in a store. An object that has the size it
+// should have, or cannot be read, is not recognised.
+func RecogniseAt(ctx context.Context, s store.Source, o store.Object, name string, wantSize int64, want []store.Sum) (Framing, bool) {
+	if o.Size == wantSize || o.Size == 0 {
+		return Framing{}, false
+	}
+	head, err := headOf(ctx, s, o)
+	if err != nil {
+		return Framing{}, false
+	}
+	return Recognise(name, head, o.Size, wantSize, want)
 }
 
 // rightly are checksums to recognise the right bytes by: a small file in a place
@@ -83,14 +100,13 @@ type intended struct {
 	sums []store.Sum
 }
 
-// is reports whether data is proven to be the expected bytes.
-func (e intended) is(data []byte) bool {
-	if int64(len(data)) != e.size {
+// is reports whether what r gives is proven to be the expected bytes.
+func (e intended) is(r io.Reader) bool {
+	have, n, err := digest.Read(io.LimitReader(r, e.size+1), e.size, digest.Options{})
+	if err != nil || n != e.size {
 		return false
 	}
-	h := digest.NewHasher(e.size)
-	h.Write(data)
-	have, proven := h.Sums(), false
+	proven := false
 	for _, s := range e.sums {
 		if hex, ok := have[s.Algorithm]; ok && s.Parts == 0 {
 			if hex != s.Hex {
@@ -103,8 +119,8 @@ func (e intended) is(data []byte) bool {
 }
 
 // inside says how sure it is that the right bytes are within.
-func (e intended) inside(data []byte) string {
-	if e.is(data) {
+func (e intended) inside(r io.Reader) string {
+	if e.is(r) {
 		return "the right content is inside"
 	}
 	return "what is inside was not compared, or is not the right content either"
@@ -121,7 +137,7 @@ func chunked(_ string, head []byte, whole bool, e intended) (Framing, bool) {
 		if !ok {
 			return Framing{}, false
 		}
-		return Framing{what + "; " + e.inside(content), chunkedHint}, true
+		return Framing{what + "; " + e.inside(bytes.NewReader(content)), chunkedHint}, true
 	}
 	n, _, ok := chunkHeader(head)
 	return Framing{"it begins as if " + what, chunkedHint}, ok && n > 0 && n <= e.size
@@ -170,10 +186,7 @@ func compressed(name string, head []byte, whole bool, e intended) (Framing, bool
 	f := Framing{"a gzip is stored in place of the file", "upload it without a content encoding, and replicate it again"}
 	if whole {
 		if z, err := gzip.NewReader(bytes.NewReader(head)); err == nil {
-			content, err := io.ReadAll(io.LimitReader(z, min(e.size, 64*recognisable)+1))
-			if err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
-				f.What += "; " + e.inside(content)
-			}
+			f.What += "; " + e.inside(io.LimitReader(z, 64*recognisable))
 		}
 	}
 	return f, true
@@ -192,7 +205,7 @@ func lineEnds(_ string, head []byte, whole bool, e intended) (Framing, bool) {
 		"its line ends were converted to LF":   bytes.ReplaceAll(unix, []byte("\n"), []byte("\r\n")),
 		"a byte order mark was put before it":  bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")),
 	} {
-		if e.is(undone) {
+		if int64(len(undone)) == e.size && e.is(bytes.NewReader(undone)) {
 			return Framing{what, hint}, true
 		}
 	}

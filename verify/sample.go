@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -123,10 +124,10 @@ func (s Sample) draw(subjects []subject) (map[string]bool, Sampled) {
 
 // bySize draws n indices with replacement, with chances proportional to size.
 func bySize(rng *rand.Rand, pool []subject, n int) []int {
-	ends := make([]int64, len(pool))
-	var total int64
+	ends := make([]float64, len(pool)) // the sizes that a manifest says may add up to more than an int64 holds
+	total := 0.0
 	for i, s := range pool {
-		total += s.size
+		total += float64(s.size)
 		ends[i] = total
 	}
 	if total == 0 {
@@ -134,9 +135,8 @@ func bySize(rng *rand.Rand, pool []subject, n int) []int {
 	}
 	var all []int
 	for range n {
-		at := rng.Int64N(total)
-		i, _ := slices.BinarySearch(ends, at+1)
-		all = append(all, i)
+		at := rng.Float64() * total
+		all = append(all, sort.Search(len(ends), func(i int) bool { return ends[i] > at }))
 	}
 	return all
 }

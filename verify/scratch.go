@@ -68,12 +68,13 @@ func remove(ctx context.Context, s interface {
 	store.Stater
 }, key string) error {
 	err := s.Remove(ctx, key, store.Cond{})
-	if err == nil {
-		if _, err = s.Stat(ctx, key); errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-	}
-	if err == nil {
+	switch _, gone := s.Stat(ctx, key); {
+	case errors.Is(gone, store.ErrNotFound): // whoever may not write may not remove either, and left nothing
+		return nil
+	case err != nil:
+	case gone != nil:
+		err = gone
+	default:
 		err = errors.New("it is still there")
 	}
 	return errext.WithHint(errext.WithStatus(fmt.Errorf("removing the scratch key %s: %w", key, err), errext.Unclean), "remove it by hand")

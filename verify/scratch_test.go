@@ -59,6 +59,7 @@ func TestScratch(t *testing.T) {
 			c.copyErr = fmt.Errorf("%w: %w", store.ErrNoCopy, &store.MismatchError{Key: "model/x"})
 		}, verify.NotComparable, errext.Gate, "no checksum"},
 		"copying is denied":    {right, func(c *copying) { c.copyErr = denied }, "", errext.Failed, "denied"},
+		"writing is denied":    {right, func(c *copying) { c.copyErr, c.removeErr = denied, denied }, "", errext.Failed, "resolving model/x by copy: denied"},
 		"removing is denied":   {right, func(c *copying) { c.removeErr = denied }, "", errext.Unclean, "removing the scratch key .drkit/scratch/"},
 		"the key remains":      {right, func(c *copying) { c.stays = true }, "", errext.Unclean, "still there"},
 		"too large to be sure": {right, func(c *copying) { o := c.objects["model/x"]; o.Size = 5_000_000_001; c.objects["model/x"] = o }, verify.NotComparable, errext.Gate, ""},

@@ -115,6 +115,14 @@ func TestDraw(t *testing.T) {
 	if chosen, done := (Sample{Count: 3, BySize: true}).draw(named(0, 0)); len(chosen) != 0 || done.Read != 0 {
 		t.Errorf("without bytes: %v %+v", chosen, done)
 	}
+	// A manifest may say any sizes: together more than an int64 holds.
+	for _, huge := range [][]subject{{{name: "a", size: math.MaxInt64}, {name: "b", size: math.MaxInt64}}, {{name: "a", size: math.MaxInt64}, {name: "b", size: math.MaxInt64}, {name: "c", size: 5}}} {
+		for seed := range uint64(20) {
+			if chosen, done := (Sample{Count: 2, BySize: true, Seed: seed}).draw(huge); len(chosen) == 0 || chosen["c"] || done.Read != len(chosen) {
+				t.Errorf("of huge objects: %v %+v", chosen, done)
+			}
+		}
+	}
 	if _, done := (Sample{Percent: 5}).draw(pool); done.Draws != 1 {
 		t.Errorf("5 %% of 20 are 1, drew %d", done.Draws)
 	}

@@ -40,7 +40,7 @@ type StateKey struct {
 // Proof is one match with the state of the objects for which it was found.
 type Proof struct {
 	Subject  string         `json:"subject"`
-	Want     Identity       `json:"want,omitzero"` // of the other place's object; none for a release, whose id pins it
+	Want     Identity       `json:"want,omitzero"` // of the other place's object, or a list's digest as its version; none for a release, whose id pins it
 	Got      Identity       `json:"got"`
 	WantSize int64          `json:"want_size"`
 	Evidence store.Evidence `json:"evidence"`

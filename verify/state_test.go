@@ -373,6 +373,22 @@ func TestAPlaceThatAnswersNothing(t *testing.T) {
 	}
 }
 
+// TestWithoutAVerdictNothingHolds: also where the error that explains it got lost.
+func TestWithoutAVerdictNothingHolds(t *testing.T) {
+	m, s := newRelease(small), mem.New()
+	r := mustRelease(t, m, publish(t, m, small, s), verify.Options{Level: verify.ByContent})
+	if !r.Holds() {
+		t.Fatal(r.Err())
+	}
+	failed, unasked := r, r
+	failed.Failed, unasked.Unasked = []string{"model/base/x"}, 1
+	for name, r := range map[string]verify.Result{"failed": failed, "not asked for": unasked} {
+		if r.Status() != errext.Failed {
+			t.Errorf("%s: %v", name, r.Status())
+		}
+	}
+}
+
 // TestAPlaceThatCannotBeReached: one error, and no request for each object.
 func TestAPlaceThatCannotBeReached(t *testing.T) {
 	m, s := newRelease(small), mem.New()

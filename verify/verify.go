@@ -153,18 +153,19 @@ type errorJSON struct {
 	Hint    string `json:"hint,omitempty"`
 	Status  int    `json:"status,omitempty"`  // the exit status, unless it is 1
 	Changed bool   `json:"changed,omitempty"` // the object changed while it was verified
+	Absent  bool   `json:"absent,omitempty"`  // the object, or the place, is not there
 }
 
 // MarshalJSON writes the error as text, with its hint.
 func (e ObjectError) MarshalJSON() ([]byte, error) {
-	j := errorJSON{Subject: e.Subject, Key: e.Key, Error: e.Err.Error(), Hint: errext.Hint(e.Err), Changed: errors.Is(e.Err, errChanged)}
+	j := errorJSON{Subject: e.Subject, Key: e.Key, Error: e.Err.Error(), Hint: errext.Hint(e.Err), Changed: errors.Is(e.Err, errChanged), Absent: errors.Is(e.Err, store.ErrNotFound)}
 	if s := errext.StatusOf(e.Err); s != errext.Failed {
 		j.Status = int(s)
 	}
 	return json.Marshal(j)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote, for Merge.
+// UnmarshalJSON reads what MarshalJSON wrote, for Merge and for replicate.
 func (e *ObjectError) UnmarshalJSON(data []byte) error {
 	var j errorJSON
 	if err := strictJSON(data, &j); err != nil {
@@ -174,8 +175,11 @@ func (e *ObjectError) UnmarshalJSON(data []byte) error {
 		return errors.New("an error without a text")
 	}
 	*e = ObjectError{Subject: j.Subject, Key: j.Key, Err: errors.New(j.Error)}
-	if j.Changed {
-		e.Err = changedError(j.Error)
+	switch {
+	case j.Changed:
+		e.Err = readError{j.Error, errChanged}
+	case j.Absent:
+		e.Err = readError{j.Error, store.ErrNotFound}
 	}
 	if j.Hint != "" {
 		e.Err = errext.WithHint(e.Err, j.Hint)
@@ -186,11 +190,14 @@ func (e *ObjectError) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// changedError is an errChanged that was read back.
-type changedError string
+// readError is an error that was read back, and what it is.
+type readError struct {
+	text string
+	is   error
+}
 
-func (e changedError) Error() string        { return string(e) }
-func (e changedError) Is(target error) bool { return target == errChanged }
+func (e readError) Error() string { return e.text }
+func (e readError) Unwrap() error { return e.is }
 
 // Result is what one comparison found.
 type Result struct {
@@ -266,7 +273,7 @@ func (r Result) Reasons() []errext.Status {
 			all = append(all, s)
 		}
 	}
-	if len(r.Errors) > 0 && len(all) == 0 {
+	if unjudged := len(r.Failed) > 0 || r.Unasked > 0; (len(r.Errors) > 0 || unjudged) && len(all) == 0 {
 		all = append(all, errext.Failed)
 	}
 	return all

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -102,7 +103,7 @@ func runAdvise(ctx context.Context, s *streams, o adviseOptions) error {
 	}
 	meter := newMeter(s, mode)
 	defer meter.close()
-	a := adviser{svc: svc}
+	a := adviser{svc: svc, job: cmp.Or(o.Backfill, "backfill.json")}
 	if err := a.given(o.Rules); err != nil {
 		return err
 	}
@@ -122,13 +123,14 @@ func runAdvise(ctx context.Context, s *streams, o adviseOptions) error {
 type adviser struct {
 	svc   *service.Service
 	rules map[string]*advise.Configuration // by region, as given
+	job   string                           // file of the back-fill job
 }
 
 // given reads the files of --rules.
 func (a *adviser) given(files []string) error {
 	a.rules = map[string]*advise.Configuration{}
 	for _, text := range files {
-		region, file := splitChecksums(text)
+		region, file := splitRegion(text)
 		if region == "" {
 			region = a.svc.Source().Name
 		}
@@ -170,7 +172,7 @@ func (a *adviser) all(ctx context.Context, c chosen, targets []*service.Region) 
 		}
 		one := facts
 		one.Target = a.place(ctx, t, target)
-		one.Objects = inTarget(ctx, target, a.svc.Metadata.Name, c.manifest.Release, facts)
+		one.Objects, one.ListErr = inTarget(ctx, target, a.svc.Metadata.Name, c.manifest.Release, facts)
 		found := append(a.stateElsewhere(ctx, a.svc.Source(), one.Source), a.stateElsewhere(ctx, t, one.Target)...)
 		found = append(found, advise.Judge(one)...)
 		if ctx.Err() != nil {
@@ -180,7 +182,7 @@ func (a *adviser) all(ctx context.Context, c chosen, targets []*service.Region) 
 		out.Targets = append(out.Targets, advisedTarget{t.Name, one.Target.Bucket, len(one.Objects), found})
 	}
 	if backfill {
-		out.Backfill, err = newBackfill(a.svc, facts.Source, c.manifest.Release)
+		out.Backfill, err = newBackfill(a.svc, facts.Source, c.manifest.Release, a.job)
 	}
 	out.conclude()
 	return out, err
@@ -235,8 +237,8 @@ func rulesOf(ctx context.Context, s *s3.Store) (*advise.Configuration, error) {
 		bucket := r.Destination[strings.LastIndexByte(r.Destination, ':')+1:]
 		rule := advise.Rule{ID: r.ID, Priority: int(r.Priority), Enabled: r.Enabled, Prefix: r.Prefix, Bucket: bucket, Account: r.Account, StorageClass: r.StorageClass,
 			OwnerOverride: r.OwnerOverride, ReplicaKMSKey: r.ReplicaKMSKey, KMSObjects: r.KMSObjects, ReplicaModifications: r.ReplicaMods, DeleteMarkers: r.DeleteMarkers, TimeControl: r.TimeControl, Metrics: r.Metrics}
-		for k, v := range r.Tags {
-			rule.Tags = append(rule.Tags, advise.Tag{Key: k, Value: v})
+		for _, k := range slices.Sorted(maps.Keys(r.Tags)) {
+			rule.Tags = append(rule.Tags, advise.Tag{Key: k, Value: r.Tags[k]})
 		}
 		c.Rules = append(c.Rules, rule)
 	}
@@ -283,13 +285,13 @@ func objectsOf(ctx context.Context, s *s3.Store, name string, m *manifest.Manife
 
 // inTarget marks the objects that the target lists in the same size. A listing
 // that fails marks none: what is there only perhaps is not called there.
-func inTarget(ctx context.Context, s *s3.Store, name, id string, facts advise.Facts) []advise.Object {
+func inTarget(ctx context.Context, s *s3.Store, name, id string, facts advise.Facts) ([]advise.Object, error) {
 	objects := slices.Clone(facts.Objects)
 	_, prefix := s.Bucket()
 	sizes := map[string]int64{}
 	for o, err := range s.List(ctx, release.Prefix(name, id)) {
 		if err != nil {
-			return objects
+			return objects, err
 		}
 		sizes[prefix+o.Key] = o.Size
 	}
@@ -297,13 +299,13 @@ func inTarget(ctx context.Context, s *s3.Store, name, id string, facts advise.Fa
 		size, there := sizes[o.Key]
 		objects[i].InTarget = there && size == o.Size
 	}
-	return objects
+	return objects, nil
 }
 
-func newBackfill(svc *service.Service, source advise.Place, id string) (*backfillJob, error) {
+func newBackfill(svc *service.Service, source advise.Place, id, file string) (*backfillJob, error) {
 	b := advise.Backfill{Region: source.AWSRegion, Bucket: source.Bucket, Prefix: source.Prefix + release.Prefix(svc.Metadata.Name, id), Report: "drkit-batch/backfill/"}
 	request, err := b.Request()
-	return &backfillJob{string(request), b.Command("backfill.json")}, err
+	return &backfillJob{string(request), b.Command(file)}, err
 }
 
 // conclude sets the status: what fails is a failed gate, what could not be seen is
@@ -333,7 +335,6 @@ func (o adviseOptions) print(s *streams, svc *service.Service, a advised) error 
 	lost := o.write(s, adviseResult(svc, a))
 	if a.Backfill != nil && o.Backfill != "" {
 		lost = errors.Join(lost, writeFile(o.Backfill, []byte(a.Backfill.Request)))
-		a.Backfill.Command = strings.ReplaceAll(a.Backfill.Command, "backfill.json", o.Backfill)
 	}
 	if o.json() {
 		return reported(s, writeJSON(s, a), lost, status)
@@ -347,15 +348,15 @@ func (o adviseOptions) text(s *streams, a advised) error {
 		fmt.Fprintf(s.Out, "\nto %s (bucket %s): %s\n", t.Region, t.Bucket, tallyFindings(t))
 		table := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 		for _, f := range t.Findings {
-			fmt.Fprintf(table, "  %s\t%s\t%s\n", f.Severity, f.Check, f.Message)
+			fmt.Fprintf(table, "  %s\t%s\t%s\n", f.Severity, f.Check, oneLine(f.Message))
 			for _, k := range f.Keys {
-				fmt.Fprintf(table, "\t\t  %s\n", visible(k))
+				fmt.Fprintf(table, "\t\t  %s\n", printable(k))
 			}
 			if f.Count > len(f.Keys) {
 				fmt.Fprintf(table, "\t\t  … and %d more\n", f.Count-len(f.Keys))
 			}
 			if f.Hint != "" {
-				fmt.Fprintf(table, "\t\t  hint: %s\n", f.Hint)
+				fmt.Fprintf(table, "\t\t  hint: %s\n", oneLine(f.Hint))
 			}
 		}
 		table.Flush()
@@ -369,14 +370,6 @@ func (o adviseOptions) text(s *streams, a advised) error {
 	}
 	_, err := fmt.Fprintln(s.Out, a.Backfill.Command)
 	return err
-}
-
-// visible keeps a key with control characters from writing to the terminal.
-func visible(key string) string {
-	if strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 }) {
-		return fmt.Sprintf("%q", key)
-	}
-	return key
 }
 
 func tallyFindings(t advisedTarget) string {

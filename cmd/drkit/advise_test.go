@@ -147,6 +147,11 @@ func TestAdvise(t *testing.T) {
 		t.Errorf("failed, and there: status %d, %v", status, found)
 	}
 	b.remove(t, "prod-euw1", shard)
+	b.SetReplication("prod-use1", shard, "COMPLETED")
+	if status, _, found := b.advice(t); status != errext.Gate || !slices.Equal(found["fail"], []string{"not-in-target"}) {
+		t.Errorf("replicated, and removed there: status %d, %v", status, found)
+	}
+	b.SetReplication("prod-use1", shard, "FAILED")
 	status, a, found = b.advice(t)
 	if status != errext.Gate || !slices.Equal(found["fail"], []string{"failed"}) || a.Backfill == nil || !strings.Contains(a.Backfill.Request, "arn:aws:s3:::prod-use1") || !strings.Contains(a.Backfill.Request, `"llm/support/`) {
 		t.Errorf("failed: status %d, %+v", status, a)

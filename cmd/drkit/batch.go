@@ -53,19 +53,10 @@ func (o *batchOption) check(resolve, places []string) error {
 func (o batchOption) dirs() []string {
 	var all []string
 	for _, text := range o.Checksums {
-		_, dir := splitChecksums(text)
+		_, dir := splitRegion(text)
 		all = append(all, dir)
 	}
 	return all
-}
-
-// splitChecksums reads REGION=DIR or DIR. A folder of that very name is no region.
-func splitChecksums(text string) (region, dir string) {
-	name, rest, ok := strings.Cut(text, "=")
-	if _, err := os.Stat(text); ok && err != nil && !strings.Contains(name, "/") {
-		return name, rest
-	}
-	return "", text
 }
 
 // known reads what reports say of a region's copy of a release. A report without a
@@ -73,7 +64,7 @@ func splitChecksums(text string) (region, dir string) {
 func (o batchOption) known(s *streams, svc *service.Service, m *manifest.Manifest, r *service.Region, only bool) (map[string]verify.Known, error) {
 	var mine []string
 	for _, text := range o.Checksums {
-		region, dir := splitChecksums(text)
+		region, dir := splitRegion(text)
 		switch {
 		case region == "" && !only:
 			return nil, usage(fmt.Errorf("--checksums %s names no region, and several are verified", dir), "write --checksums REGION="+dir)
@@ -139,13 +130,12 @@ func readChecksums(s *streams, dir string, place *s3.Store, wanted map[string]bo
 	if !report.Created.IsZero() {
 		age = report.Created.UTC().Format("2006-01-02 15:04 UTC")
 	}
-	fmt.Fprintf(s.Err, "drkit: note: %s: S3 hashed %d objects at rest, as reported %s\n", dir, len(known), age)
+	fmt.Fprintf(s.Err, "drkit: note: %s: S3 hashed %s at rest, as reported %s\n", dir, countOf(len(known), "object", "objects"), age)
 	return nil
 }
 
 // job writes the job for what stayed not comparable in a region.
 func (o batchOption) job(s *streams, r *service.Region, res verify.Result) error {
-	var objects []batch.Object
 	if o.BatchDir == "" {
 		return nil
 	}
@@ -154,6 +144,7 @@ func (o batchOption) job(s *streams, r *service.Region, res verify.Result) error
 		return err
 	}
 	bucket, prefix := place.Bucket()
+	var objects []batch.Object
 	for _, g := range res.Gaps {
 		if slices.Contains(g.Resolve, verify.ByBatch) {
 			objects = append(objects, batch.Object{Key: prefix + g.Key, Version: versionOf(g)})
@@ -177,7 +168,7 @@ func (o batchOption) job(s *streams, r *service.Region, res verify.Result) error
 	if err := errors.Join(writeFile(filepath.Join(dir, batch.ManifestName), files.Manifest), writeFile(filepath.Join(dir, batch.RequestName), files.Request)); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Err, "drkit: %d objects of %s can be hashed by S3 itself, without reading them from here. With ACCOUNT and ROLE set to the account and a role for S3 Batch Operations, and JOB to the job's id:\n", len(objects), r.Name)
+	fmt.Fprintf(s.Err, "drkit: %s of %s can be hashed by S3 itself, without reading them from here. With ACCOUNT and ROLE set to the account and a role for S3 Batch Operations, and JOB to the job's id:\n", countOf(len(objects), "object", "objects"), r.Name)
 	for _, line := range append(job.Commands(dir), fmt.Sprintf("drkit verify --region %s --resolve batch --checksums %s", r.Name, filepath.Join(dir, "report"))) {
 		fmt.Fprintf(s.Err, "  %s\n", line)
 	}

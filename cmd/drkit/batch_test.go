@@ -82,7 +82,7 @@ func TestBatchResolvesWhatIsNotComparable(t *testing.T) {
 	if status != errext.Gate || err1 != nil || err2 != nil || !strings.HasPrefix(first, "prod-euw1,"+shard) || strings.Count(string(manifest), "\n") != 1 || !json.Valid(request) {
 		t.Errorf("status %d, %v, %v: %s%s%s", status, err1, err2, manifest, out, errs)
 	}
-	for _, text := range []string{"1 objects of eu-west-1", "aws s3control create-job --region us-east-1", "drkit verify --region eu-west-1 --resolve batch --checksums"} {
+	for _, text := range []string{"1 object of eu-west-1", "aws s3control create-job --region us-east-1", "drkit verify --region eu-west-1 --resolve batch --checksums"} {
 		if !strings.Contains(errs, text) {
 			t.Errorf("does not say %q: %s", text, errs)
 		}
@@ -106,7 +106,7 @@ func TestBatchResolvesWhatIsNotComparable(t *testing.T) {
 			if status != c.want || !strings.Contains(out, c.says) {
 				t.Errorf("%s: status %d: %s%s", name, status, out, errs)
 			}
-			if !strings.Contains(errs, "S3 hashed 1 objects at rest, as reported 2026-04-05 17:48 UTC") {
+			if !strings.Contains(errs, "S3 hashed 1 object at rest, as reported 2026-04-05 17:48 UTC") {
 				t.Errorf("%s: the report's age is not said: %s", name, errs)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"slices"
@@ -240,9 +241,9 @@ func printCheck(s *streams, o checkOptions, res checked, failing int) error {
 	if o.json() {
 		return writeJSON(s, res)
 	}
-	fmt.Fprintf(s.Out, "release %.12s of %s, %d files: %s", res.Release, res.Service, res.Files, strings.ReplaceAll(res.Verdict, "-", " "))
+	fmt.Fprintf(s.Out, "release %.12s of %s, %s: %s", res.Release, res.Service, countOf(res.Files, "file", "files"), strings.ReplaceAll(res.Verdict, "-", " "))
 	if failing > 0 {
-		fmt.Fprintf(s.Out, ", %d findings fail the gate", failing)
+		fmt.Fprint(s.Out, ", "+countOf(failing, "finding fails", "findings fail")+" the gate")
 	}
 	if res.Hidden > 0 {
 		fmt.Fprintf(s.Out, "; %d less grave than %s not shown", res.Hidden, o.Severity)
@@ -271,13 +272,18 @@ func printFindings(s *streams, findings iter.Seq[manifest.Finding]) error {
 	return nil
 }
 
-// oneLine keeps foreign text from moving the cursor or beginning a line of its
-// own, which a terminal or a CI runner could take for a command.
+// oneLine keeps foreign text from moving the cursor, turning what follows around, or
+// beginning a line of its own, which a terminal or a CI runner could take for a command.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r
 	}, text)
+}
+
+// printLine writes one line, whatever the texts in it hold.
+func printLine(w io.Writer, format string, args ...any) {
+	fmt.Fprintln(w, oneLine(fmt.Sprintf(format, args...)))
 }

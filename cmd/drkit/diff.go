@@ -364,13 +364,6 @@ func sizes(f diff.File) string {
 	return show(f.From) + " → " + show(f.To)
 }
 
-func countOf(n int, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, more)
-}
-
 // side is what the comparison takes.
 func (c compared) side(ctx context.Context) diff.Side {
 	return diff.Side{Manifest: c.manifest, Region: c.region, Text: func(f manifest.File) ([]byte, bool) { return readText(ctx, c.texts, f) }}

@@ -210,11 +210,11 @@ func checkSignature(file, signature string, public any) ([]ledger.Fault, string)
 	fault := func(err error) []ledger.Fault {
 		return []ledger.Fault{{Where: "signature " + signature, What: err.Error(), Hint: errext.Hint(err)}}
 	}
-	data, err := os.ReadFile(file)
+	data, err := readFile(file)
 	if err != nil {
 		return fault(err), ""
 	}
-	raw, err := os.ReadFile(signature)
+	raw, err := readFile(signature)
 	if err != nil {
 		return fault(errext.WithHint(fmt.Errorf("the evidence is not signed: %w", err), "drkit drill sign-evidence signs it")), ""
 	}
@@ -251,13 +251,13 @@ func concludeEvidence(s *streams, o verifyEvidenceOptions, res *evidenceResult) 
 
 func printEvidence(s *streams, res *evidenceResult) {
 	if res.Ledger != "" {
-		fmt.Fprintf(s.Out, "ledger    %s: %d records, end %s\n", res.Ledger, res.Records, res.Tail)
+		printLine(s.Out, "ledger    %s: %s, end %s", res.Ledger, countOf(res.Records, "record", "records"), res.Tail)
 	}
 	if res.Head != nil {
-		fmt.Fprintf(s.Out, "head      record %d sha256:%s\n", res.Head.Record, res.Head.SHA256)
+		printLine(s.Out, "head      record %d sha256:%s", res.Head.Record, res.Head.SHA256)
 	}
 	if res.SignedBy != "" {
-		fmt.Fprintf(s.Out, "signature %s\n", res.SignedBy)
+		printLine(s.Out, "signature %s", res.SignedBy)
 	}
 	for _, r := range res.Runs {
 		verdict := "has not ended"
@@ -267,18 +267,19 @@ func printEvidence(s *streams, res *evidenceResult) {
 		case r.State == "closed":
 			verdict = "no verdict: its journal does not give one"
 		}
-		fmt.Fprintf(s.Out, "run       %s  %-7s %s\n", r.Run, r.State, verdict)
+		printLine(s.Out, "run       %s  %-7s %s", r.Run, r.State, verdict)
 	}
 	hint := ""
 	for _, f := range res.Faults {
-		fmt.Fprintf(s.Out, "FAULT     %s: %s\n", f.Where, f.What)
+		printLine(s.Out, "FAULT     %s: %s", f.Where, f.What)
 		if f.Hint != "" && f.Hint != hint {
-			fmt.Fprintf(s.Out, "          → %s\n", f.Hint)
+			printLine(s.Out, "          → %s", f.Hint)
 		}
 		hint = f.Hint
 	}
 	for _, n := range res.Notes {
-		fmt.Fprintf(s.Out, "note      %s\n", n)
+		printLine(s.Out, "note      %s", n)
 	}
-	fmt.Fprintf(s.Out, "%s: %d runs, %d faults\n", map[string]string{"holds": "the evidence holds", "contradicted": "the evidence does not hold"}[res.Verdict], len(res.Runs), len(res.Faults))
+	printLine(s.Out, "%s: %s, %s", map[string]string{"holds": "the evidence holds", "contradicted": "the evidence does not hold"}[res.Verdict],
+		countOf(len(res.Runs), "run", "runs"), countOf(len(res.Faults), "fault", "faults"))
 }

@@ -2,13 +2,18 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -16,6 +21,7 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"drkit/internal/errext"
+	"drkit/internal/redact"
 	"drkit/internal/store/s3/s3test"
 )
 
@@ -171,11 +177,75 @@ func TestAnchoredLedger(t *testing.T) {
 	}
 }
 
+// TestHostileEvidence: a file that somebody handed over moves no cursor, begins no
+// line and turns no text around.
+func TestHostileEvidence(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "evidence.json")
+	fillFile(t, file, `{"schema": "drkit.evidence/1.0", "run_id": "\u001b[2Jgood\nrun", "outcome": {"verdict": "\u001b[32mrecovered\u202e", "status": 0}}`)
+	out := expect(t, errext.Evidence, "FAULT", "drill", "verify-evidence", file)
+	if strings.ContainsAny(out, "\x1b\u202e") || strings.Contains(out, "good\n") {
+		t.Errorf("%q", out)
+	}
+}
+
+// cutOff is a server whose answer to the first record of a ledger never arrives,
+// although the record was written: the drill is interrupted meanwhile.
+type cutOff struct {
+	*s3test.Server
+	interrupt context.CancelFunc
+	once      sync.Once
+}
+
+func (c *cutOff) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, ".json") {
+		c.Server.ServeHTTP(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	c.Server.ServeHTTP(answer, r)
+	c.once.Do(func() {
+		c.interrupt()
+		<-r.Context().Done()
+	})
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+}
+
+// TestInterruptedAnnouncement: a run whose record was written while it was
+// interrupted is closed, so that the ledger holds no run that nobody knows.
+func TestInterruptedAnnouncement(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", s3test.DefaultAccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", s3test.DefaultSecretKey)
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cut := &cutOff{Server: s3test.New(s3test.Options{}).CreateBucket("audit", s3test.BucketOptions{}), interrupt: cancel}
+	server := httptest.NewServer(cut)
+	defer server.Close()
+	dir := t.TempDir()
+	if err := writeService(dir); err != nil {
+		t.Fatal(err)
+	}
+	ledger := "run: {ledger: \"s3://audit/drkit?endpoint=" + server.URL + "&path_style=true&region=us-east-1\"}\n"
+	if err := replaceIn(filepath.Join(dir, "drkit.yaml"), "objectives:", ledger+"objectives:"); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	var out, errs bytes.Buffer
+	r := redact.New()
+	s := &streams{In: strings.NewReader(""), Out: r.Writer(&out), Err: r.Writer(&errs), Redactor: r, Getenv: func(string) string { return "" }, RawOut: os.Stdout}
+	if status := run(ctx, []string{"drill", "run", "--demo", "--progress", "quiet"}, s); status != errext.Evidence || !strings.Contains(errs.String(), "nothing was begun") {
+		t.Fatalf("status %d: %s%s", status, out.String(), errs.String())
+	}
+	expect(t, errext.Holds, "closed  no verdict", "drill", "verify-evidence")
+}
+
 // TestEvidencePlaces: what can be named, and what cannot.
 func TestEvidencePlaces(t *testing.T) {
 	dir := refusedRun(t, "")
 	expect(t, errext.Usage, "neither a folder of runs nor the folder of a run", "drill", "verify-evidence", filepath.Join(dir, "models"))
-	expect(t, errext.Holds, "1 runs, 0 faults", "drill", "verify-evidence", filepath.Join(dir, ".drkit"))
+	expect(t, errext.Holds, "1 run, 0 faults", "drill", "verify-evidence", filepath.Join(dir, ".drkit"))
 	expect(t, errext.Evidence, "neither the ledger nor a folder knows it", "drill", "verify-evidence", "01KJVKT6N8EK7098Z65TBTPWDF")
 	var out struct {
 		Head struct{ SHA256 string }
@@ -188,5 +258,8 @@ func TestEvidencePlaces(t *testing.T) {
 	expect(t, errext.Holds, "end pinned", "drill", "verify-evidence", "--head", "sha256:"+out.Head.SHA256)
 	expect(t, errext.Evidence, "its end was cut off, or it was rewritten", "drill", "verify-evidence", "--head", strings.Repeat("0", 64))
 	expect(t, errext.Usage, "is no time", "drill", "status", "--max-age", "soon")
+	for _, command := range []string{"run", "status"} {
+		expect(t, errext.Usage, "--metrics: there is no folder no", "drill", command, "--metrics", "no/such.prom")
+	}
 	expect(t, errext.Gate, "it was never run", "drill", "status", "--max-age", "36h") // a demonstration is no run of the kind
 }

@@ -122,24 +122,32 @@ func printHistory(w io.Writer, h drillreport.History) error {
 		b.WriteString("nothing was run yet: `drkit drill run` is the first\n")
 	}
 	for _, k := range h.Kinds {
-		fmt.Fprintf(&b, "%s\n", k.Kind)
+		printLine(&b, "%s", k.Kind)
 		for _, r := range k.Runs {
 			verdict := "not ended"
 			if r.Verdict != nil {
 				verdict = *r.Verdict
 			}
-			fmt.Fprintf(&b, "  %s  %s  %-16s declared → steady %-9s of %s\n", r.Began.UTC().Format("2006-01-02 15:04"), r.Run, verdict, secondsOf(r.RTO), secondsOf(&r.Promised))
+			printLine(&b, "  %s  %s  %-16s declared → steady %-9s of %s", r.Began.UTC().Format("2006-01-02 15:04"), r.Run, verdict, secondsOf(r.RTO), secondsOf(&r.Promised))
 			if r.Trouble != "" {
-				fmt.Fprintf(&b, "      its evidence does not hold: %s\n", r.Trouble)
+				printLine(&b, "      its evidence does not hold: %s", r.Trouble)
 			}
 			for _, x := range r.Regressions {
-				fmt.Fprintf(&b, "      slower: %s → %s took %s, the median of %d runs before is %s (+%.0f %%)\n", x.From, x.To, secondsOf(&x.Elapsed), x.Runs, secondsOf(&x.Median), 100*(x.Elapsed/x.Median-1))
+				printLine(&b, "      slower: %s → %s took %s, the median of %d runs before is %s%s", x.From, x.To, secondsOf(&x.Elapsed), x.Runs, secondsOf(&x.Median), longer(x))
 			}
 		}
 		printTrend(&b, k)
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// longer is by how much a stretch took longer, where that can be said in percent.
+func longer(x drillreport.Regression) string {
+	if x.Median <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (+%.0f %%)", 100*(x.Elapsed/x.Median-1))
 }
 
 // printTrend writes each segment's times, oldest first.
@@ -201,6 +209,9 @@ func runDrillStatus(ctx context.Context, s *streams, o statusOptions) error {
 	}
 	age, err := parseAge(o.MaxAge)
 	if err != nil {
+		return err
+	}
+	if err := checkFile("--metrics", o.Metrics); err != nil {
 		return err
 	}
 	p, err := o.past(ctx, s)
@@ -306,29 +317,29 @@ func compareWith(ctx context.Context, t *drillreport.Today, svc *service.Service
 
 func printStatus(s *streams, st drillreport.Status, a *evidence.Audit) {
 	for _, k := range st.Kinds {
-		fmt.Fprintf(s.Out, "%s\n", k.Kind)
+		printLine(s.Out, "%s", k.Kind)
 		switch {
 		case !k.Counts():
-			fmt.Fprintf(s.Out, "  %d runs, none of which can count as a success\n", k.Runs)
+			printLine(s.Out, "  %s, none of which can count as a success", countOf(k.Runs, "run", "runs"))
 		case k.LastGood != nil:
-			fmt.Fprintf(s.Out, "  last success  %s  %s  in %s of %s\n", k.LastGood.Began.UTC().Format("2006-01-02 15:04 UTC"), k.LastGood.Run, secondsOf(k.LastGood.RTO), secondsOf(&k.LastGood.Promised))
+			printLine(s.Out, "  last success  %s  %s  in %s of %s", k.LastGood.Began.UTC().Format("2006-01-02 15:04 UTC"), k.LastGood.Run, secondsOf(k.LastGood.RTO), secondsOf(&k.LastGood.Promised))
 		default:
 			fmt.Fprintln(s.Out, "  last success  never")
 		}
 		for _, p := range k.Problems {
-			fmt.Fprintf(s.Out, "  ✗ %s\n", p)
+			printLine(s.Out, "  ✗ %s", p)
 		}
 	}
 	if len(st.Kinds) == 0 {
 		fmt.Fprintln(s.Out, "nothing was run yet: `drkit drill run` is the first")
 	}
-	fmt.Fprintf(s.Out, "evidence: %d records in the ledger, end %s, %d faults\n", a.Records, a.Tail, len(a.Faults))
+	printLine(s.Out, "evidence: %s in the ledger, end %s, %s", countOf(a.Records, "record", "records"), a.Tail, countOf(len(a.Faults), "fault", "faults"))
 	for i, f := range a.Faults {
 		if i == 5 {
-			fmt.Fprintf(s.Out, "  and %d more: drkit drill verify-evidence\n", len(a.Faults)-i)
+			printLine(s.Out, "  and %d more: drkit drill verify-evidence", len(a.Faults)-i)
 			break
 		}
-		fmt.Fprintf(s.Out, "  ✗ %s: %s\n", f.Where, f.What)
+		printLine(s.Out, "  ✗ %s: %s", f.Where, f.What)
 	}
 }
 

@@ -44,6 +44,14 @@ func TestSlowed(t *testing.T) {
 	}
 }
 
+func TestLonger(t *testing.T) {
+	for x, want := range map[drillreport.Regression]string{{Elapsed: 15, Median: 10}: " (+50 %)", {Elapsed: 2}: ""} {
+		if got := longer(x); got != want {
+			t.Errorf("%v: %q, want %q", x, got, want)
+		}
+	}
+}
+
 func TestParseAge(t *testing.T) {
 	for text, want := range map[string]time.Duration{"100d": 2400 * time.Hour, "1d": 24 * time.Hour, "36h": 36 * time.Hour, "": 0, "0d": 0, "-1d": 0, "1dx": 0, "01d": 0, "x": 0, "-3h": 0} {
 		got, err := parseAge(text)

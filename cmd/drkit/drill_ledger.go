@@ -48,7 +48,8 @@ func ledgerOf(s *streams, svc *service.Service) (*ledger.Chain, error) {
 const sealTime = time.Minute
 
 // announce opens the run in the ledger before its journal says anything. Without
-// that record nothing is begun.
+// that record nothing is begun. The ledger is returned with an error too, as the
+// record may have been written.
 func (d *drillPlan) announce(ctx context.Context, s *streams, start *drill.RunStarted) (*ledger.Chain, error) {
 	chain, err := ledgerOf(s, d.svc)
 	if err != nil {
@@ -57,7 +58,7 @@ func (d *drillPlan) announce(ctx context.Context, s *streams, start *drill.RunSt
 	opened := evidence.OpenedOf(*start)
 	e, err := chain.Append(ctx, ledger.Record{Kind: ledger.KindOpened, Run: d.id, At: now(), By: start.By, Opened: &opened})
 	if err != nil {
-		return nil, fmt.Errorf("nothing was begun: %w", err)
+		return chain, fmt.Errorf("nothing was begun: %w", err)
 	}
 	start.Ledger = &drill.LedgerRef{Location: chain.Location(), Record: e.Seq, SHA256: e.SHA256, Previous: e.Previous, Anchored: e.Anchored}
 	if e.Anchored {
@@ -73,7 +74,11 @@ func seal(ctx context.Context, s *streams, chain *ledger.Chain, dir, id string) 
 	defer cancel()
 	e, err := evidence.Seal(ctx, chain, dir, id, operator())
 	if e != nil && e.SHA256 != "" {
-		fmt.Fprintf(s.Err, "evidence: %s; ledger record %d, head sha256:%s\n", evidence.Path(dir, id), e.Seq, e.SHA256)
+		where := "evidence: none of a run that never began"
+		if e.Closed != nil && e.Closed.Evidence != nil {
+			where = "evidence: " + evidence.Path(dir, id)
+		}
+		fmt.Fprintf(s.Err, "%s; ledger record %d, head sha256:%s\n", where, e.Seq, e.SHA256)
 	}
 	return err
 }

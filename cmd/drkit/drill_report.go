@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -28,12 +27,12 @@ func parseReports(specs []string) ([]drillReport, error) {
 	if err := checkReports(specs, "markdown", "html", "json", "junit"); err != nil {
 		return nil, err
 	}
+	if err := checkFolders(specs); err != nil {
+		return nil, err
+	}
 	var all []drillReport
 	for _, spec := range specs {
 		format, path, _ := strings.Cut(spec, "=")
-		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-			return nil, usage(fmt.Errorf("--report %s: %s is no folder", spec, filepath.Dir(path)), "make it first: a report that cannot be written would cost the run")
-		}
 		all = append(all, drillReport{format, path})
 	}
 	return all, nil

@@ -91,6 +91,9 @@ func runDrill(ctx context.Context, s *streams, o drillOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := checkFile("--metrics", o.Metrics); err != nil {
+		return err
+	}
 	d, err := newDrillPlan(o)
 	if err != nil {
 		return err
@@ -212,7 +215,7 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 	d.context(ctx, &start)
 	chain, err := d.announce(ctx, s, &start)
 	if err != nil {
-		return nil, errors.Join(err, d.forget(journal))
+		return nil, errors.Join(err, d.withdraw(ctx, s, chain, journal))
 	}
 	world := d.world(start)
 	defer world.Close()
@@ -227,6 +230,20 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 		err = seal(ctx, s, chain, d.svc.Run.Dir.Path, d.id)
 	}
 	return run, err
+}
+
+// withdraw ends a run whose announcement failed. Its record may be in the ledger all
+// the same, as after an interrupt in the middle of the request: then it is closed
+// there, and its empty journal stays.
+func (d *drillPlan) withdraw(ctx context.Context, s *streams, chain *ledger.Chain, j *ledger.Journal) error {
+	if chain != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sealTime)
+		defer cancel()
+		if scan, err := chain.Scan(ctx); err == nil && len(scan.Of(d.id)) > 0 {
+			return errors.Join(j.Close(), seal(ctx, s, chain, d.svc.Run.Dir.Path, d.id))
+		}
+	}
+	return d.forget(j)
 }
 
 // forget removes the folder of a run that never was: its journal holds nothing, and

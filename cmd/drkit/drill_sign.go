@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +65,7 @@ func runDrillSignEvidence(ctx context.Context, s *streams, o signEvidenceOptions
 	if len(res.Faults) > 0 {
 		return errext.WithHint(errext.WithStatus(fmt.Errorf("not signed: %s: %s", res.Faults[0].Where, res.Faults[0].What), errext.Evidence), "drkit drill verify-evidence says all that does not hold")
 	}
-	data, err := os.ReadFile(place.file())
+	data, err := readFile(place.file())
 	if err != nil {
 		return errext.WithStatus(fmt.Errorf("reading the evidence: %w", err), errext.Evidence)
 	}
@@ -78,16 +77,19 @@ func runDrillSignEvidence(ctx context.Context, s *streams, o signEvidenceOptions
 	if err != nil {
 		return err
 	}
+	print, err := oms.Fingerprint(key.Public())
+	if err != nil {
+		return err
+	}
 	if o.Out == "" {
 		o.Out = signatureOf(place.file())
 	}
 	if err := writeFile(o.Out, bundle); err != nil {
 		return errext.WithStatus(err, errext.Evidence)
 	}
-	print, err := oms.Fingerprint(key.Public())
 	if o.json() {
 		return writeJSON(s, map[string]string{"schema": "drkit.evidence-signature/1.0", "signature": o.Out, "key": print})
 	}
-	fmt.Fprintf(s.Out, "signed with the %s key %.16s, written to %s\n", oms.KeyName(key.Public()), print, o.Out)
+	_, err = fmt.Fprintf(s.Out, "signed with the %s key %.16s, written to %s\n", oms.KeyName(key.Public()), print, o.Out)
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -153,11 +152,7 @@ func withoutImages(r verify.Result) verify.Result {
 func neededImages(m *manifest.Manifest, region string) (need []registry.Image, builds []string) {
 	building := map[string]bool{}
 	for _, i := range m.Contents.Images {
-		building[i.Reference+"@@"+i.Region] = len(i.Files) > 0 && !slices.ContainsFunc(i.Files, func(place string) bool {
-			file, _, _ := strings.Cut(place, ":")
-			lower := strings.ToLower(path.Base(file))
-			return !strings.Contains(lower, "dockerfile") && !strings.Contains(lower, "containerfile")
-		})
+		building[i.Reference+"@@"+i.Region] = m.BuildsOnly(i)
 	}
 	for _, i := range registry.Needed(m, region) {
 		own := ""

@@ -74,7 +74,7 @@ func runManifestBuild(ctx context.Context, s *streams, o buildOptions) error {
 		return err
 	}
 	if n := len(m.Annotations.Problems); n > 0 {
-		fmt.Fprintf(s.Err, "%d problems in the content: drkit manifest check says what they mean\n", n)
+		fmt.Fprintf(s.Err, "%s in the content: drkit manifest check says more\n", countOf(n, "problem", "problems"))
 	}
 	write := func(w io.Writer) error { return manifest.Write(w, m) }
 	if toStdout(o.Out) {
@@ -87,7 +87,7 @@ func runManifestBuild(ctx context.Context, s *streams, o buildOptions) error {
 	if err := writeFileBy(o.Out, write); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Err, "release %s: %d files, %s, written to %s\n", m.Release, len(m.Contents.Files), byteCount(totalSize(m)), o.Out)
+	fmt.Fprintf(s.Err, "release %s: %s, %s, written to %s\n", m.Release, countOf(len(m.Contents.Files), "file", "files"), byteCount(totalSize(m)), o.Out)
 	return nil
 }
 
@@ -133,6 +133,11 @@ func replaceable(path, mark string) error {
 	return usage(fmt.Errorf("%s holds something else: it is not overwritten", path), "name another file, or remove this one first")
 }
 
+// noDash refuses "-" where only a file can be written.
+func noDash(what string) error {
+	return usage(errors.New(what+": a file named - would be written"), "name a file; ./- if it is to have that name")
+}
+
 // writeFile replaces a file whole or not at all.
 func writeFile(path string, data []byte) error {
 	return writeFileBy(path, func(w io.Writer) error {
@@ -144,7 +149,7 @@ func writeFile(path string, data []byte) error {
 // writeFileBy is writeFile for what writes its data itself.
 func writeFileBy(path string, write func(io.Writer) error) error {
 	if path == "-" {
-		return usage(errors.New("a file named - would be written"), "name a file; ./- if it is to have that name")
+		return noDash("output")
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -289,7 +294,7 @@ func showManifest(s *streams, c chosen) error {
 		fmt.Fprintf(s.Out, "  image  %s  %s\n", i.Reference, pinnedAs(m, i))
 	}
 	if n := len(m.Annotations.Problems); n > 0 {
-		fmt.Fprintf(s.Out, "\n%d problems in the content: drkit manifest check says what they mean\n", n)
+		fmt.Fprintf(s.Out, "\n%s in the content: drkit manifest check says more\n", countOf(n, "problem", "problems"))
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +28,6 @@ func (o *metricsOption) check(shard string, places []string) error {
 		return nil
 	}
 	info, err := os.Stat(o.Metrics)
-	folder, ferr := os.Stat(filepath.Dir(o.Metrics))
 	switch {
 	case len(places) > 0:
 		return usage(errors.New("--metrics is for a service's regions, and two places are compared"), "leave it out, or verify by a drkit.yaml")
@@ -37,10 +35,8 @@ func (o *metricsOption) check(shard string, places []string) error {
 		return usage(errors.New("--metrics of one shard would say nothing of the copy"), "give --metrics to drkit verify merge")
 	case err == nil && !info.Mode().IsRegular():
 		return usage(fmt.Errorf("--metrics %s is no regular file", o.Metrics), "name a file in the collector's folder, such as NAME.prom")
-	case ferr != nil || !folder.IsDir():
-		return usage(fmt.Errorf("--metrics %s: there is no folder %s", o.Metrics, filepath.Dir(o.Metrics)), "make the folder first")
 	}
-	return nil
+	return checkFile("--metrics", o.Metrics)
 }
 
 // measured is what a run learns on its way, for metrics of a run that fails too.

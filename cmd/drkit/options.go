@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -48,6 +49,24 @@ func oneOf(flag, value string, allowed ...string) error {
 		return nil
 	}
 	return usage(fmt.Errorf("%s %q is not known", flag, value), "use one of: "+strings.Join(allowed, ", "))
+}
+
+// splitRegion reads REGION=PATH or PATH. A file or folder of that very name has no
+// region.
+func splitRegion(text string) (region, path string) {
+	name, rest, ok := strings.Cut(text, "=")
+	if _, err := os.Stat(text); ok && err != nil && !strings.Contains(name, "/") {
+		return name, rest
+	}
+	return "", text
+}
+
+// countOf is a number with what it counts: "1 file", "2 files".
+func countOf(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
 }
 
 func writeJSON(s *streams, v any) error {

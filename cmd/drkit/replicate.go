@@ -133,7 +133,7 @@ func printReplicated(s *streams, plan replicate.Plan, res replicate.Result) erro
 	}
 	fmt.Fprintln(s.Out)
 	for _, r := range res.Regions {
-		done := fmt.Sprintf("%d files copied (%s), %d found right, %d deleted", r.Copied, byteCount(r.Bytes), r.Reused, r.Deleted)
+		done := fmt.Sprintf("%s copied (%s), %d found right, %d deleted", countOf(r.Copied, "file", "files"), byteCount(r.Bytes), r.Reused, r.Deleted)
 		switch {
 		case r.Error != "":
 			done += "; NOT published"
@@ -200,7 +200,7 @@ func makePlan(ctx context.Context, o replicateOptions, svc *service.Service, c c
 	}
 	if findings := gateFindings(c.manifest, svc); publishes && len(findings) > 0 {
 		f := findings[0]
-		return plan, errext.WithHint(errext.WithStatus(fmt.Errorf("the release fails the gate with %d findings, the first: %s %s/%s: %s", len(findings), f.Rule, f.Part, f.Path, f.Message), errext.Gate),
+		return plan, errext.WithHint(errext.WithStatus(fmt.Errorf("the release fails the gate with %s: %s %s/%s: %s", countOf(len(findings), "finding", "findings, the first"), f.Rule, f.Part, f.Path, f.Message), errext.Gate),
 			"drkit manifest check explains them; nothing was changed. A waiver in "+svc.File+" accepts one")
 	}
 	return plan, plan.Refusal()

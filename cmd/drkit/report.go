@@ -38,10 +38,15 @@ func (o *reportOption) check() error {
 	if err := checkReports(o.Reports, "junit", "sarif", "markdown", "html", "github"); err != nil {
 		return err
 	}
+	return checkFolders(o.Reports)
+}
+
+// checkFolders refuses reports to files that could not be written.
+func checkFolders(specs []string) error {
 	var errs []error
-	for _, spec := range o.Reports {
+	for _, spec := range specs {
 		if _, path, file := strings.Cut(spec, "="); file {
-			errs = append(errs, checkFolder(spec, path))
+			errs = append(errs, checkFile("--report "+spec, path))
 		}
 	}
 	return errors.Join(errs...)
@@ -74,12 +79,20 @@ func checkReports(specs []string, allowed ...string) error {
 	return errors.Join(errs...)
 }
 
-func checkFolder(spec, path string) error {
+// checkFile refuses the file of a flag that could not be written once the work is
+// done; "" is none.
+func checkFile(flag, path string) error {
+	switch path {
+	case "":
+		return nil
+	case "-":
+		return noDash(flag)
+	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return usage(fmt.Errorf("--report %s: %s is a folder", spec, path), "name a file in it")
+		return usage(fmt.Errorf("%s: %s is a folder", flag, path), "name a file in it")
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return usage(fmt.Errorf("--report %s: there is no folder %s", spec, filepath.Dir(path)), "make the folder first")
+		return usage(fmt.Errorf("%s: there is no folder %s", flag, filepath.Dir(path)), "make the folder first")
 	}
 	return nil
 }

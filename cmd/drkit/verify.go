@@ -149,10 +149,8 @@ func (o *verifyOptions) checked(s *streams) (opts verify.Options, mode string, e
 	if mode, err = o.mode(s); err != nil {
 		return
 	}
-	if o.Result != "" {
-		if err = checkFolder("result="+o.Result, o.Result); err != nil {
-			return
-		}
+	if err = checkFile("--result", o.Result); err != nil {
+		return
 	}
 	if opts, err = o.depthOption.options(); err != nil {
 		return

@@ -287,13 +287,19 @@ func TestImagesThatOnlyBuild(t *testing.T) {
 		{Reference: "b:1", Files: []string{"deploy/Dockerfile:1", "deploy/pod.yaml:9"}},
 		{Reference: "c:1", Files: []string{}},
 		{Reference: "d:1", Region: "eu", Files: []string{"Containerfile.gpu:3"}},
+		{Reference: "e:1", Files: []string{"deploy/dockerfile-runner.yaml:7"}},
+	}, Files: []manifest.File{
+		{Part: manifest.Deploy, Path: "deploy/Dockerfile", Role: manifest.Dockerfile},
+		{Part: manifest.Deploy, Path: "deploy/pod.yaml", Role: manifest.Kubernetes},
+		{Part: manifest.Deploy, Path: "deploy/dockerfile-runner.yaml", Role: manifest.Kubernetes},
+		{Part: manifest.Deploy, Path: "Containerfile.gpu", Region: "eu", Role: manifest.Dockerfile},
 	}}}
 	need, builds := neededImages(m, "eu")
 	var names []string
 	for _, i := range need {
 		names = append(names, i.Reference)
 	}
-	if !slices.Equal(names, []string{"b:1", "c:1"}) || !slices.Equal(builds, []string{"a:1", "d:1"}) {
+	if !slices.Equal(names, []string{"b:1", "c:1", "e:1"}) || !slices.Equal(builds, []string{"a:1", "d:1"}) {
 		t.Errorf("%v, %v", names, builds)
 	}
 }

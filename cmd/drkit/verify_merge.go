@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +53,7 @@ func runVerifyMerge(_ context.Context, s *streams, o verifyMergeOptions) error {
 	if err := o.outputOption.check(); err != nil {
 		return err
 	}
-	if err := errors.Join(o.reportOption.check(), o.metricsOption.check("", nil)); err != nil {
+	if err := errors.Join(o.reportOption.check(), o.metricsOption.check("", nil), checkFile("--result", o.Result)); err != nil {
 		return err
 	}
 	seen := &measured{}
@@ -138,8 +139,9 @@ func readParts(files []string) (parts, error) {
 		}
 		if i == 0 {
 			p.how, p.findings = doc.Manifest, doc.Findings
-		} else if len(doc.Findings) != len(p.findings) {
-			return p, errext.WithStatus(fmt.Errorf("%s has other findings about the release than %s", name, files[0]), errext.Refused)
+		} else if !slices.Equal(doc.Findings, p.findings) {
+			return p, errext.WithHint(errext.WithStatus(fmt.Errorf("%s has other findings about the release than %s", name, files[0]), errext.Refused),
+				"verify all shards with one version of drkit and one drkit.yaml")
 		}
 		for _, r := range results {
 			key := [2]string{r.Region, r.Source}

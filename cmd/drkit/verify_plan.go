@@ -4,8 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -53,22 +52,25 @@ func (o planOption) planOf(e verify.Estimate, prices func(verify.Cost) *verify.P
 	return p
 }
 
-// prices are AWS's for places that are AWS, as far as can be told: no endpoint of
-// another store is named for them.
-func (o planOption) prices(s *streams, places map[string]service.Location) func(verify.Cost) *verify.Prices {
+// prices are AWS's for places that are AWS.
+func (o planOption) prices(places map[string]service.Location) func(verify.Cost) *verify.Prices {
 	return func(c verify.Cost) *verify.Prices {
-		l := places[c.Place]
-		for _, endpoint := range []string{l.S3.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL")} {
-			if endpoint != "" {
-				return nil
-			}
-		}
 		p, err := verify.ListPrices(verify.Route(o.Route))
-		if l.Scheme != service.SchemeS3 || err != nil {
+		if err != nil || !onAWS(places[c.Place]) {
 			return nil
 		}
 		return &p
 	}
+}
+
+// onAWS reports whether a place is a bucket of AWS's: neither drkit.yaml nor the
+// environment nor a profile names an endpoint of another store for it.
+func onAWS(l service.Location) bool {
+	if l.Scheme != service.SchemeS3 {
+		return false
+	}
+	s, err := openBucket(l)
+	return err == nil && strings.HasPrefix(s.Location(), "s3:///")
 }
 
 // planPair shows what comparing two places would take.
@@ -87,7 +89,7 @@ func (o verifyOptions) planPair(ctx context.Context, s *streams, opts verify.Opt
 	if err != nil {
 		return err
 	}
-	return o.showPlans(s, "", o.planOf(e, o.prices(s, places)))
+	return o.showPlans(s, "", o.planOf(e, o.prices(places)))
 }
 
 // planRelease shows what verifying regions' copies would take.
@@ -104,7 +106,7 @@ func (o verifyOptions) planRelease(ctx context.Context, s *streams, svc *service
 		if err != nil {
 			return err
 		}
-		plans = append(plans, o.planOf(e, o.prices(s, places)))
+		plans = append(plans, o.planOf(e, o.prices(places)))
 	}
 	return o.showPlans(s, c.how, plans...)
 }
@@ -135,7 +137,7 @@ func (o verifyOptions) showPlans(s *streams, how string, plans ...placePlan) err
 		for _, line := range p.lines {
 			fmt.Fprintf(s.Out, "  %s\n", printable(line))
 		}
-		for _, e := range slices.Concat(p.Errors) {
+		for _, e := range p.Errors {
 			fmt.Fprintf(s.Out, "  not counted: %s\n", printable(e.Error()))
 		}
 	}

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,9 +12,8 @@ import (
 	"drkit/drill/report"
 )
 
-// New is the evidence of a folded journal, whose bytes have the given seal. gates
-// names the event that holds each judgement of a gate.
-func New(r *drill.Run, seal ledger.Sealed, gates map[GateKey]uint64) Evidence {
+// New is the evidence of a folded journal, whose bytes have the given seal.
+func New(r *drill.Run, seal ledger.Sealed) Evidence {
 	res, p := report.New(r), r.Plan
 	seal.Events = r.Seq
 	e := Evidence{
@@ -26,7 +26,7 @@ func New(r *drill.Run, seal ledger.Sealed, gates map[GateKey]uint64) Evidence {
 		Objectives:  Objectives{res.Objectives, int64(p.Objectives.RTO)},
 		Clock:       Clock{Began: r.Begun.Wall, Ended: res.Ended, Instants: instants(r)},
 		Components:  res.Components, Measured: res.Measured, Segments: res.Segments, Traffic: res.Traffic, Notes: res.Notes,
-		Problems: problems(r), Steps: steps(r), Gates: gatesOf(r, gates), Proofs: proofs(r),
+		Problems: problems(r), Steps: steps(r), Gates: gates(r), Proofs: proofs(r),
 		Cleanup: cleanup(r), Failback: failback(r), Deviations: deviations(r), Findings: findings(r),
 		Journal: seal, Outcome: outcome(r),
 	}
@@ -122,7 +122,7 @@ func steps(r *drill.Run) []Step {
 	for _, s := range r.Steps {
 		e := s.Elapsed()
 		all = append(all, Step{ID: s.ID, Kind: s.Kind, Anchor: r.Plan.Playbook + "#" + s.ID, By: "tool", Start: when(s.Started), End: when(s.Ended),
-			Elapsed: secondsIf(e.Elapsed, e.Measured), Budget: secondsIf(s.Budget, s.Budget > 0),
+			Elapsed: report.SecondsIf(e.Elapsed, e.Measured), Budget: report.SecondsIf(s.Budget, s.Budget > 0),
 			Result: s.Result, Attempts: s.Attempts, Status: s.Status, Error: s.Error, Hint: s.Hint})
 	}
 	return all
@@ -135,19 +135,11 @@ func when(s drill.Stamp) *time.Time {
 	return &s.Wall
 }
 
-func secondsIf(d time.Duration, known bool) *float64 {
-	if !known {
-		return nil
-	}
-	s := float64(d.Round(time.Millisecond)/time.Millisecond) / 1000
-	return &s
-}
-
-func gatesOf(r *drill.Run, events map[GateKey]uint64) []Gate {
+func gates(r *drill.Run) []Gate {
 	all := []Gate{}
 	for _, g := range r.Gates {
 		all = append(all, Gate{Step: g.Step, ID: g.ID, Title: g.Title, Expected: g.Expected, Observed: g.Observed, Result: g.Result, Status: g.Status,
-			RestsOn: g.Evidence, Hint: g.Hint, At: g.At.Wall, Event: events[GateKey{g.Step, g.ID, g.Attempt, g.Result}]})
+			RestsOn: g.Evidence, Hint: g.Hint, At: g.At.Wall, Event: g.Seq})
 	}
 	return all
 }
@@ -157,16 +149,9 @@ func proofs(r *drill.Run) []Proof {
 	for _, p := range r.Proofs {
 		holds, why := r.Proof(p.Name)
 		all = append(all, Proof{Name: p.Name, Step: p.Step, Claimed: p.Proven, Gates: append([]string{}, p.Gates...), Holds: holds,
-			Required: slices.Contains(r.Plan.Objectives.MustProve, p.Name), Why: orElse(p.Why, why)})
+			Required: slices.Contains(r.Plan.Objectives.MustProve, p.Name), Why: cmp.Or(p.Why, why)})
 	}
 	return all
-}
-
-func orElse(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func cleanup(r *drill.Run) Cleanup {

@@ -87,7 +87,7 @@ func (a *Audit) judgeTail(scan *ledger.Scan, head string) {
 	case head != "":
 		a.Tail = TailPinned
 		if n := len(scan.Entries) - 1 - i; n > 0 {
-			a.note("%d records follow the given head; a cut among them would not be seen", n)
+			a.note("records after the given head: %d; a cut among them would not be seen", n)
 		}
 	default:
 		a.Tail = TailUnanchored
@@ -167,7 +167,7 @@ func (c *checker) missing() {
 	}
 	first := c.records[0]
 	c.fault(ledger.FileName, ledger.Fault{Record: first.Seq, What: fmt.Sprintf("record %d of the ledger knows the run, taken by %s, and its journal is not there: it was deleted, or it lies on another machine", first.Seq, first.By),
-		Hint: "name the folder that holds it with --run-dir"})
+		Hint: "name the folder that holds it with --also"})
 }
 
 // journal reads the journal, and judges it by itself.
@@ -194,7 +194,7 @@ func (c *checker) journal() {
 		return
 	}
 	c.folded = r
-	if half := c.raw[bytes.LastIndexByte(c.raw, '\n')+1:]; len(half) > 0 {
+	if half := c.raw[bytes.LastIndexByte(c.raw, '\n')+1:]; len(half) > 0 && !ledger.Live(c.dir, c.run) {
 		n := bytes.Count(c.raw, []byte("\n")) + 1
 		c.fault(fmt.Sprintf("%s line %d", ledger.FileName, n), ledger.Fault{Line: n, What: "the line has no end: a kill or a full disk cut it off, or somebody did"})
 	}
@@ -335,11 +335,7 @@ func (c *checker) difference(data []byte) ledger.Fault {
 	if c.folded == nil || c.folded.Finished == nil {
 		return ledger.Fault{What: "the journal cannot say which field, for it does not hold itself"}
 	}
-	e, _, err := Load(ledger.Path(c.dir, c.run))
-	if err != nil {
-		return ledger.Fault{What: err.Error()}
-	}
-	want, err := e.Encode()
+	want, err := New(c.folded, ledger.SealOf(c.raw)).Encode()
 	if err != nil || bytes.Equal(want, data) {
 		return ledger.Fault{}
 	}

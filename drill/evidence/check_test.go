@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"drkit/drill"
 	"drkit/drill/ledger"
+	"drkit/internal/store/dir"
 )
 
 func TestThreeRunsHold(t *testing.T) {
@@ -28,8 +31,9 @@ func TestThreeRunsHold(t *testing.T) {
 }
 
 // TestEveryByte: whichever byte of a journal, of the ledger or of evidence changes,
-// it is found, and in the file that it was changed in. DRKIT_EVERY_BYTE=1 tries all
-// of them, which takes a minute; otherwise it is every so many.
+// it is found, and in the file that it was changed in. DRKIT_EVERY_BYTE=1, as
+// scripts/conformance-evidence sets it, tries each byte of one run and every seventh
+// of three, in half a minute; otherwise it is every so many.
 func TestEveryByte(t *testing.T) {
 	w := newWorld(t)
 	run := id(1)
@@ -206,5 +210,84 @@ func TestChosenRuns(t *testing.T) {
 	}
 	if found := w.faults(Options{Dirs: []string{w.dir, elsewhere}, Runs: runs[1:2]}); found != "" {
 		t.Errorf("a run of another machine: %s", found)
+	}
+}
+
+// TestNegativeSizes: a record that seals fewer than no bytes is not written, and a
+// forged one is a fault like any other.
+func TestNegativeSizes(t *testing.T) {
+	w, run := newWorld(t), id(1)
+	w.drill(run, "", boot(drill.Passed), undoes)
+	for _, c := range []ledger.Closed{{Journal: ledger.Sealed{Bytes: -1}}, {Evidence: &ledger.Sealed{Bytes: -1}}} {
+		if _, err := w.chain.Append(t.Context(), ledger.Record{Kind: ledger.KindClosed, Run: run, At: time.Now(), Closed: &c}); err == nil {
+			t.Errorf("written: %+v", c)
+		}
+	}
+	closing := read(t, w.record(2))
+	sum := regexp.MustCompile(`"sum": "[0-9a-f]{64}"`)
+	for _, size := range regexp.MustCompile(`"bytes": [0-9]+`).FindAll(closing, -1) {
+		forged := bytes.Replace(closing, size, []byte(`"bytes": -1`), 1)
+		put(t, w.record(2), ledger.WithSum(sum.ReplaceAll(forged, []byte(`"sum": "`+ledger.NoRecord+`"`))))
+		if found := w.faults(Options{}); !strings.Contains(found, "ledger record 2 (0000000002.json): it was changed: it seals a file of less than no bytes") {
+			t.Errorf("%s: %s", size, found)
+		}
+	}
+}
+
+// TestLineInTheMaking: a run that goes on may be writing a line; one that is gone
+// has left half of it.
+func TestLineInTheMaking(t *testing.T) {
+	w, run := newWorld(t), id(1)
+	start := drill.RunStarted{Service: "support"}
+	w.announce(run, &start)
+	j, err := ledger.Create(w.dir, run, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if err := j.Event(event(t, run, 1, drill.TypeRunStarted, start), nil); err != nil {
+		t.Fatal(err)
+	}
+	put(t, j.Path(), append(read(t, j.Path()), `{"run":"`...))
+	if found := w.faults(Options{}); found != "" {
+		t.Errorf("while it lives: %s", found)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if found := w.faults(Options{}); !strings.Contains(found, "journal.jsonl line 2: the line has no end") {
+		t.Errorf("%s", found)
+	}
+}
+
+// TestGatesNameTheirEvents: the line of the journal that a gate points to holds it.
+func TestGatesNameTheirEvents(t *testing.T) {
+	w, runs := three(t)
+	for _, run := range runs[:2] {
+		lines := bytes.Split(read(t, ledger.Path(w.dir, run)), []byte("\n"))
+		e, err := Decode(read(t, Path(w.dir, run)))
+		if err != nil || len(e.Gates) != 1 {
+			t.Fatalf("%v %+v", err, e)
+		}
+		g := e.Gates[0]
+		if line := string(lines[g.Event-1]); !strings.Contains(line, `"type":"gate"`) || !strings.Contains(line, `"result":"`+g.Result+`"`) {
+			t.Errorf("event %d is %s", g.Event, line)
+		}
+	}
+}
+
+// TestSealedByTheFirstVersion: what was sealed once holds in every later version.
+// When this is red after a changed word of a reason, a rule, a control or an
+// "unknown", a new Schema is due: older runs must not turn red by an upgrade.
+func TestSealedByTheFirstVersion(t *testing.T) {
+	root := filepath.Join("testdata", "sealed-1.0")
+	a, err := Check(t.Context(), ledger.NewChain(dir.Plain(filepath.Join(root, "ledger")), "ledger", nil), Options{Dirs: []string{root}})
+	if err != nil || len(a.Faults) != 0 || a.Records != 6 {
+		t.Fatalf("%v %+v", err, a)
+	}
+	for i, want := range []string{drill.Recovered, drill.NotRecovered, drill.Refused} {
+		if got := a.Runs[i]; got.Verdict != want || got.State != "closed" {
+			t.Errorf("%+v, want %s", got, want)
+		}
 	}
 }

@@ -21,7 +21,7 @@ func controls(e *Evidence) []Control {
 	test, figures, integrity, returned := e.exercised(), e.times(), e.integrity(), e.back()
 	found := []string{}
 	if len(e.Findings) > 0 && e.real() {
-		found = append(found, fmt.Sprintf("%d findings are recorded for follow-up", len(e.Findings)))
+		found = append(found, fmt.Sprintf("findings recorded for follow-up: %d", len(e.Findings)))
 	}
 	return []Control{
 		{"DORA (EU) 2022/2554 Art. 11(6)", join(test), []string{"that tests are made at least yearly and after each substantive change: `drkit drill history` shows what was run",

@@ -7,9 +7,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"drkit/drill"
 	"drkit/drill/ledger"
+	"drkit/drill/report"
 )
 
 // CheckFile judges an evidence.json by itself: its own sum, that each null has a
@@ -84,11 +86,11 @@ func firstReason(all []drill.Reason) string {
 func (e *Evidence) checkTimes(r *drill.Run, add func(field, what string)) {
 	d, ok, _ := r.RTO()
 	got := e.Measured["rto"].Value
-	want := secondsIf(d, ok)
+	want := report.SecondsIf(d, ok)
 	if (want == nil) != (got == nil) || want != nil && *want != *got {
 		add("/measured/rto/value", fmt.Sprintf("it says %s, and the instants of the clock say %s", text(got), text(want)))
 	}
-	if e.Objectives.RTO != *secondsIf(duration(e.Objectives.RTONanoseconds), true) {
+	if e.Objectives.RTO != *report.SecondsIf(time.Duration(e.Objectives.RTONanoseconds), true) {
 		add("/objectives/rto_seconds", "it is not rto_ns in seconds")
 	}
 }

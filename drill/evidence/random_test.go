@@ -76,7 +76,7 @@ func TestRandomRuns(t *testing.T) {
 	}
 	for i := range runs {
 		run := random(r)
-		e := New(run, ledger.SealOf(nil), nil)
+		e := New(run, ledger.SealOf(nil))
 		data, err := e.Encode()
 		if err != nil {
 			t.Fatal(err)

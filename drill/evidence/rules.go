@@ -1,6 +1,10 @@
 package evidence
 
-import "drkit/drill"
+import (
+	"time"
+
+	"drkit/drill"
+)
 
 // rules say how the outcome follows from the rest; docs/evidence.md has them in
 // full, and scripts/judges/evidence.py follows them without drkit.
@@ -19,7 +23,7 @@ func (e *Evidence) Run() *drill.Run {
 	r := &drill.Run{ID: e.RunID, Components: e.Components}
 	r.Plan.Demo = e.Kind == KindDemo
 	r.Plan.Objectives.MustProve = e.Objectives.MustProve
-	r.Plan.Objectives.RTO = duration(e.Objectives.RTONanoseconds)
+	r.Plan.Objectives.RTO = time.Duration(e.Objectives.RTONanoseconds)
 	for _, s := range e.Steps {
 		x := drill.StepState{StepPlan: drill.StepPlan{ID: s.ID, Kind: s.Kind}, Result: s.Result, Attempts: s.Attempts, Error: s.Error, Hint: s.Hint, Status: s.Status}
 		r.Steps = append(r.Steps, x)
@@ -39,7 +43,7 @@ func (e *Evidence) Run() *drill.Run {
 	}
 	for _, in := range e.Clock.Instants {
 		r.Instants = append(r.Instants, drill.InstantState{Name: in.Name, Step: in.Step, Cached: in.Cached,
-			At: drill.Stamp{Proc: in.Process, Mono: duration(in.Mono), Wall: in.Wall}})
+			At: drill.Stamp{Proc: in.Process, Mono: time.Duration(in.Mono), Wall: in.Wall}})
 	}
 	if o := e.Outcome; o != nil {
 		r.Aborting = o.Aborting

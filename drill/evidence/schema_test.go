@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -149,10 +150,29 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
+// TestHalfMilliseconds: promises and times between two milliseconds are rounded
+// alike wherever they stand.
+func TestHalfMilliseconds(t *testing.T) {
+	r := &drill.Run{ID: id(1)}
+	r.Plan.Objectives.RTO = 500500 * time.Microsecond
+	for i, name := range []string{drill.InstantDeclared, drill.InstantSteady} {
+		r.Instants = append(r.Instants, drill.InstantState{Name: name, At: drill.Stamp{Proc: 1, Mono: time.Duration(i) * 501500 * time.Microsecond}})
+	}
+	f := drill.Judge(r)
+	r.Finished = &f
+	data, err := New(r, ledger.SealOf(nil)).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if faults := CheckFile(data); len(faults) > 0 {
+		t.Errorf("%+v", faults)
+	}
+}
+
 func FuzzCheckFile(f *testing.F) {
 	f.Add([]byte(`{"schema":"drkit.evidence/1.0","outcome":{"verdict":"recovered"},"clock":{"instants":[{"name":"declared"},{"name":"steady"}]}}`))
 	f.Add([]byte(`{"schema":"drkit.evidence/1.9","steps":null,"measured":{"rto":{"value":1}},"unknown":[{}]}`))
-	e := New(random(rand.New(rand.NewPCG(3, 4))), ledger.SealOf(nil), nil)
+	e := New(random(rand.New(rand.NewPCG(3, 4))), ledger.SealOf(nil))
 	data, err := e.Encode()
 	if err != nil {
 		f.Fatal(err)

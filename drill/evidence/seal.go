@@ -2,11 +2,9 @@ package evidence
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -28,7 +26,7 @@ func Seal(ctx context.Context, chain *ledger.Chain, dir, run, by string) (*ledge
 	if data, err := readFile(ledger.Path(dir, run)); err == nil && len(data) == 0 && chain != nil {
 		return closeRun(ctx, chain, run, by, neverBegan)
 	}
-	doc, r, err := Load(ledger.Path(dir, run))
+	doc, r, err := load(ledger.Path(dir, run))
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +74,9 @@ func same(a, b *ledger.Sealed) bool { return a == b || a != nil && b != nil && *
 
 func lost(err error) error { return errext.WithStatus(err, errext.Evidence) }
 
-// Load makes the evidence of a journal file, and its folded run. A journal without
+// load makes the evidence of a journal file, and its folded run. A journal without
 // an end, or whose lines do not follow one another, is an error of status Evidence.
-func Load(journal string) (*Evidence, *drill.Run, error) {
+func load(journal string) (*Evidence, *drill.Run, error) {
 	data, err := readFile(journal)
 	if err != nil {
 		return nil, nil, err
@@ -91,27 +89,8 @@ func Load(journal string) (*Evidence, *drill.Run, error) {
 		return nil, r, errext.WithHint(lost(fmt.Errorf("run %s has not ended: there is no evidence of it yet", r.ID)),
 			"drkit drill abort "+r.ID+" closes it, if its process is gone")
 	}
-	e := New(r, ledger.SealOf(data), gateEvents(ledger.Read(journal)))
+	e := New(r, ledger.SealOf(data))
 	return &e, r, nil
-}
-
-// GateKey tells one judgement of a gate from another.
-type GateKey struct {
-	Step, Gate string
-	Attempt    int
-	Result     string
-}
-
-// gateEvents finds the event that holds each judgement, the last of equal ones.
-func gateEvents(events iter.Seq2[drill.Event, error]) map[GateKey]uint64 {
-	all := map[GateKey]uint64{}
-	for e, err := range events {
-		var g drill.Gate
-		if err == nil && e.Type == drill.TypeGate && json.Unmarshal(e.Data, &g) == nil {
-			all[GateKey{e.Step, g.ID, e.Attempt, g.Result}] = e.Seq
-		}
-	}
-	return all
 }
 
 // maxFile bounds a journal or evidence in bytes.

@@ -213,7 +213,7 @@ func TestKilledBeforeTheFirstRecord(t *testing.T) {
 // TestIsolation: a gate of that name is the proof, red or green.
 func TestIsolation(t *testing.T) {
 	r := &drill.Run{Gates: []drill.GateState{{Gate: drill.Gate{ID: "isolation-eu", Result: drill.Passed, Observed: "bucket and registry refused"}}}}
-	e := New(r, ledger.SealOf(nil), nil)
+	e := New(r, ledger.SealOf(nil))
 	if p := e.Environment.IsolationProof; p == nil || *p != "passed: bucket and registry refused" {
 		t.Errorf("%v", p)
 	}

@@ -1,9 +1,5 @@
 package evidence
 
-import "time"
-
-func duration(ns int64) time.Duration { return time.Duration(ns) }
-
 const (
 	notTold    = "nobody told it: drill run takes it as a flag"
 	notNoticed = "this version does not record it"

@@ -168,6 +168,21 @@ func TestRewritten(t *testing.T) {
 	}
 }
 
+// TestRecordZero: nothing comes before the first record.
+func TestRecordZero(t *testing.T) {
+	s := mem.New()
+	raw, err := Record{Schema: RecordSchema, Previous: NoRecord, Kind: KindOpened, Run: id(t, 1), Opened: &Opened{}}.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), Key(0), store.BytesBody(raw), store.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if scan, err := NewChain(s, "mem", nil).Scan(t.Context()); err != nil || len(scan.Faults) != 1 || !strings.Contains(scan.Faults[0].What, "count from 1") {
+		t.Errorf("%v %+v", err, scan)
+	}
+}
+
 // vault is a store with an object lock: removals only hide what is held.
 type vault struct {
 	*mem.Store

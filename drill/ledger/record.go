@@ -148,5 +148,11 @@ func (r Record) check() error {
 	default:
 		return fmt.Errorf("a record of kind %.20q does not hold what it must", r.Kind)
 	}
+	if r.Seq == 0 {
+		return errors.New("it says that it is record 0, and they count from 1")
+	}
+	if c := r.Closed; c != nil && (c.Journal.Bytes < 0 || c.Evidence != nil && c.Evidence.Bytes < 0) {
+		return errors.New("it seals a file of less than no bytes")
+	}
 	return checkID(r.Run)
 }

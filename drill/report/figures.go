@@ -53,7 +53,7 @@ func measured(r *drill.Run) map[string]Figure {
 func rto(r *drill.Run) Figure {
 	d, ok, why := r.RTO()
 	f := sinceDeclared(r, drill.InstantSteady)
-	if f.Value, f.Why = known(d, ok), why; !ok {
+	if f.Value, f.Why = SecondsIf(d, ok), why; !ok {
 		f.Clock = ""
 	}
 	return f
@@ -61,7 +61,7 @@ func rto(r *drill.Run) Figure {
 
 func sinceDeclared(r *drill.Run, to string) Figure {
 	s := r.Segment(drill.InstantDeclared, to)
-	return Figure{Value: known(s.Elapsed, s.Measured), Unit: "seconds", Why: s.Why, Clock: s.Clock}
+	return Figure{Value: SecondsIf(s.Elapsed, s.Measured), Unit: "seconds", Why: s.Why, Clock: s.Clock}
 }
 
 // phaseSteady is the phase of the windows that the objectives are judged on.
@@ -77,7 +77,7 @@ func steady(r *drill.Run) (ttft, failures Figure) {
 		}
 	}
 	ttft, failures = Figure{Unit: "seconds"}, Figure{Unit: "share"}
-	if ttft.Value = known(worst, worst > 0); ttft.Value == nil {
+	if ttft.Value = SecondsIf(worst, worst > 0); ttft.Value == nil {
 		ttft.Why = "no answer came in a steady window"
 	}
 	if sent == 0 {
@@ -93,8 +93,8 @@ func segments(r *drill.Run) []Segment {
 	all := []Segment{}
 	for _, s := range r.Segments() {
 		slack, ok := s.Slack()
-		all = append(all, Segment{From: s.From, To: s.To, Elapsed: known(s.Elapsed, s.Measured), Budget: known(s.Budget, s.Budget > 0),
-			Slack: known(slack, ok), Cached: s.Cached, Clock: s.Clock, Why: s.Why})
+		all = append(all, Segment{From: s.From, To: s.To, Elapsed: SecondsIf(s.Elapsed, s.Measured), Budget: SecondsIf(s.Budget, s.Budget > 0),
+			Slack: SecondsIf(slack, ok), Cached: s.Cached, Clock: s.Clock, Why: s.Why})
 	}
 	return all
 }
@@ -103,8 +103,8 @@ func steps(r *drill.Run) []Step {
 	all := []Step{}
 	for _, s := range r.Steps {
 		e := s.Elapsed()
-		all = append(all, Step{ID: s.ID, Kind: s.Kind, Result: s.Result, Attempts: s.Attempts, Elapsed: known(e.Elapsed, e.Measured),
-			Budget: known(s.Budget, s.Budget > 0), Error: s.Error, Hint: s.Hint})
+		all = append(all, Step{ID: s.ID, Kind: s.Kind, Result: s.Result, Attempts: s.Attempts, Elapsed: SecondsIf(e.Elapsed, e.Measured),
+			Budget: SecondsIf(s.Budget, s.Budget > 0), Error: s.Error, Hint: s.Hint})
 	}
 	return all
 }
@@ -180,7 +180,7 @@ func (t *Traffic) add(w drill.TrafficWindow) {
 }
 
 func worse(old *float64, d time.Duration) *float64 {
-	now := known(d, d > 0)
+	now := SecondsIf(d, d > 0)
 	if now == nil || old != nil && *old >= *now {
 		return old
 	}

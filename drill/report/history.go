@@ -102,7 +102,7 @@ func NewHistory(runs []*drill.Run, trouble func(run string) string) History {
 
 func past(r *drill.Run, trouble string) PastRun {
 	d, ok, why := r.RTO()
-	p := PastRun{Run: r.ID, Began: r.Begun.Wall, Release: r.Plan.Release, RTO: known(d, ok), Promised: seconds(r.Plan.Objectives.RTO),
+	p := PastRun{Run: r.ID, Began: r.Begun.Wall, Release: r.Plan.Release, RTO: SecondsIf(d, ok), Promised: seconds(r.Plan.Objectives.RTO),
 		Segments: segments(r), Regressions: []Regression{}, Trouble: trouble, run: r}
 	if !ok {
 		p.Why = why

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"html/template"
 	"io"
@@ -23,8 +24,8 @@ func HTML(w io.Writer, r *drill.Run) error {
 var pageText string
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
-	"span": span, "percent": percent, "clip": func(text string) string { return clip(text, longText) },
-	"short": func(text string) string { return clip(text, shortText) },
+	"span": span, "percent": percent, "clip": func(text string) string { return drill.Clip(text, longText) },
+	"short": func(text string) string { return drill.Clip(text, shortText) },
 	"time":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"mark":  mark, "words": func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 }).Parse(pageText))
@@ -168,7 +169,7 @@ func newTimeline(r *drill.Run) timeline {
 			}
 			from, to := s.x(st.Started.Mono), s.x(end)
 			b.X, b.Width, b.Class = at(from), at(max(to-from, 1)), results[st.Result]
-			b.Text = duration(end-st.Started.Mono) + " " + orElse(st.Result, "running")
+			b.Text = duration(end-st.Started.Mono) + " " + cmp.Or(st.Result, "running")
 		}
 		t.Bars = append(t.Bars, b)
 	}
@@ -177,13 +178,6 @@ func newTimeline(r *drill.Run) timeline {
 	t.axis(s)
 	t.Height = t.Floor + 24 + 14*len(t.Marks)
 	return t
-}
-
-func orElse(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 var results = map[string]string{drill.Passed: "good", drill.Failed: "bad", drill.Unmeasured: "late", drill.Skipped: "late", drill.NotReached: "none"}

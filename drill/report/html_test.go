@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"drkit/drill"
 )
@@ -33,7 +34,7 @@ func TestHTML(t *testing.T) {
 			}
 			balanced(t, name, text)
 			want := map[string][]string{
-				"recovered":   {`<span class="verdict good">recovered</span> exit status 0`, "3m14.5s", "4m", "cached: served from", "eu-west-1 199", "promised"[:0], "✓ proven"},
+				"recovered":   {`<span class="verdict good">recovered</span> exit status 0`, "3m14.5s", "4m", "cached: served from", "eu-west-1 199", "✓ proven"},
 				"red":         {`verdict bad">not-recovered`, "&#34;a &lt;b&gt; | c&#34;", "not measured", "verify the copy", "✗ failed"},
 				"killed":      {"not ended", "still lives, or its process was killed"},
 				"unclean":     {"exit status 8", "✗ not proven", "process 4711 is still there"},
@@ -96,6 +97,11 @@ func TestTimeline(t *testing.T) {
 		}
 		if tl.Axis[4].Label != "3m14.5s" || tl.Axis[4].X != "890.0" {
 			t.Errorf("%+v", tl.Axis)
+		}
+		r.Plan.Objectives.RTO = 97250 * time.Millisecond // half of the whole, and declared at its beginning
+		tl = newTimeline(r)
+		if m := tl.Marks[len(tl.Marks)-1]; m.Label != "promised 1m37.25s" || m.X != "520.0" || m.Class != "promise" {
+			t.Errorf("%+v", m)
 		}
 		a := attributions(r)
 		if len(a) != 1 || len(a[0].Windows) != 4 || !strings.Contains(a[0].Windows[0].Title, "cutover: 60 sent") {

@@ -98,5 +98,5 @@ func judge(row *report.Row, result string, status int) {
 	if row.Message == "" {
 		row.Message = cmp.Or(result, "not ended")
 	}
-	row.Message, row.Hint, row.Skipped = clip(row.Message, longText), clip(row.Hint, longText), clip(row.Skipped, longText)
+	row.Message, row.Hint, row.Skipped = drill.Clip(row.Message, longText), drill.Clip(row.Hint, longText), drill.Clip(row.Skipped, longText)
 }

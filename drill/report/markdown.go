@@ -53,7 +53,7 @@ func (d *doc) header(names ...string) {
 
 var cells = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "|", `\|`, "<", "&lt;", ">", "&gt;")
 
-func cell(text string) string { return strings.TrimSpace(cells.Replace(clip(text, longText))) }
+func cell(text string) string { return strings.TrimSpace(cells.Replace(drill.Clip(text, longText))) }
 
 // span writes seconds as people do; a dash stands for what is not known.
 func span(s *float64) string {

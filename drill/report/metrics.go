@@ -82,8 +82,9 @@ func (m *metrics) kind(k KindStatus) {
 	if p.RTO != nil {
 		m.add("objective_met", "1: the newest run recovered within its objectives; 0: it did not. Absent: its recovery time was not measured.", one(p.Verdict != nil && *p.Verdict == drill.Recovered), labels...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(measured(p.run))) {
-		if f := measured(p.run)[name]; f.Value != nil && (name == "rto" || strings.HasPrefix(name, "declared_")) {
+	figures := measured(p.run)
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		if f := figures[name]; f.Value != nil && (name == "rto" || strings.HasPrefix(name, "declared_")) {
 			m.add("rto_seconds", "Figures of the newest run's recovery clock; rto is the judged one. Absent: not measured.", *f.Value, with("figure", name)...)
 		}
 	}

@@ -42,7 +42,7 @@ var ascii = strings.NewReplacer("✓", "ok", "✗", "FAIL", "●", "*", "→", "
 
 // flat makes one line of foreign text, and not too long a one.
 func flat(text string) string {
-	text = clip(text, plainText)
+	text = drill.Clip(text, plainText)
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
 			return ' '

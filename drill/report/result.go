@@ -9,7 +9,6 @@ package report
 import (
 	"encoding/json"
 	"io"
-	"math"
 	"time"
 
 	"drkit/drill"
@@ -172,12 +171,15 @@ func list[T any](all []T) []T {
 	return all
 }
 
-// seconds rounds to the millisecond.
-func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
+// seconds rounds to the millisecond, halves away from zero.
+func seconds(d time.Duration) float64 {
+	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
+}
 
-// known is a pointer to the seconds, nil when they are not known.
-func known(d time.Duration, ok bool) *float64 {
-	if !ok {
+// SecondsIf is a time as results have it: a pointer to the seconds, rounded to the
+// millisecond, nil when they are not known.
+func SecondsIf(d time.Duration, known bool) *float64 {
+	if !known {
 		return nil
 	}
 	s := seconds(d)
@@ -186,7 +188,7 @@ func known(d time.Duration, ok bool) *float64 {
 
 func objectives(o drill.Objectives) Objectives {
 	return Objectives{
-		RTO: seconds(o.RTO), TTFTP99: known(o.TTFTP99, o.TTFTP99 > 0), ErrorRate: o.ErrorRate, MustProve: list(o.MustProve),
+		RTO: seconds(o.RTO), TTFTP99: SecondsIf(o.TTFTP99, o.TTFTP99 > 0), ErrorRate: o.ErrorRate, MustProve: list(o.MustProve),
 		Steady: Steady{Windows: o.Steady.Windows, Window: seconds(o.Steady.Window), MinRequests: o.Steady.MinRequests, Load: o.Steady.Load},
 	}
 }

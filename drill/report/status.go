@@ -80,10 +80,10 @@ func (s *KindStatus) judgeAge(t Today) {
 	case s.Runs == 0:
 		s.problem("it was never run")
 	case s.LastGood == nil:
-		s.problem("none of its %d runs has recovered", s.Runs)
+		s.problem("it has never recovered; runs so far: %d", s.Runs)
 	default:
 		age := t.Now.Sub(s.LastGood.Began)
-		s.Age = known(age, true)
+		s.Age = SecondsIf(age, true)
 		if t.MaxAge > 0 && age > t.MaxAge {
 			s.problem("the last success is %s old, allowed are %s", days(age), days(t.MaxAge))
 		}
@@ -116,7 +116,7 @@ func firstOf(all []drill.Reason) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return ": " + clip(all[0].What, shortText)
+	return ": " + drill.Clip(all[0].What, shortText)
 }
 
 // judgeChange says what is another today than in the last success.
@@ -125,7 +125,10 @@ func (s *KindStatus) judgeChange(t Today) {
 		return
 	}
 	p := s.LastGood
-	if now, ok := t.Releases[s.Target]; ok && now != p.Release {
+	switch now, ok := t.Releases[s.Target]; {
+	case ok && now == "":
+		s.problem("%s publishes no release now, and %.12s was drilled", s.Target, p.Release)
+	case ok && now != p.Release:
 		s.problem("%s publishes release %.12s now, and %.12s was drilled", s.Target, now, p.Release)
 	}
 	if p.RTO != nil && t.RTO > 0 && *p.RTO > t.RTO.Seconds() {

@@ -272,7 +272,7 @@ func (b boot) red(ctx context.Context, sc drill.Scope, r *replica, watch *logWat
 	observed, hint := cause.Error(), "the whole log is in "+b.w.spec(r.region, "", nil).LogPath
 	f, ok := bootlog.Classify(watch.texts())
 	if !ok && outside(r.how()) {
-		f, ok = bootlog.Failure{Class: bootlog.ProbeBudget, Line: "exit by " + r.how()}, true
+		f, ok = bootlog.Failure{Class: bootlog.ProbeBudget, Line: r.how()}, true
 	}
 	if ok {
 		f = b.explain(f, watch, errors.Is(cause, errExited))

@@ -199,7 +199,7 @@ func TestRulesChoose(t *testing.T) {
 			t.Errorf("request %d: %d, want %d", i, got, c.want)
 		}
 	}
-	for _, bad := range []string{"", "nonsense", "503,path=(", "503,chance=2", "503,chance=0", "503,nth=x", "503,colour=red", "latency", "latency,delay=fast"} {
+	for _, bad := range []string{"", "nonsense", "503,path=(", "503,chance=2", "503,chance=0", "503,nth=x", "503,nth=-1", "503,limit=-1", "reset,at=-1", "503,colour=red", "latency", "latency,delay=fast"} {
 		if _, err := faultproxy.ParseRule(bad); err == nil {
 			t.Errorf("rule %q was read", bad)
 		}

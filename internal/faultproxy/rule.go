@@ -65,6 +65,9 @@ func ParseRule(text string) (Rule, error) {
 			return r, fmt.Errorf("rule %q: field %q: %w", text, name, err)
 		}
 	}
+	if r.Nth < 0 || r.Limit < 0 || r.At < 0 {
+		return r, fmt.Errorf("rule %q: nth, limit and at are not below 0", text)
+	}
 	if r.Kind == Latency && r.Delay <= 0 {
 		return r, fmt.Errorf("rule %q: latency needs delay=DURATION", text)
 	}

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -288,34 +288,55 @@ func (w *tree) verify(t *testing.T, level verify.Level, release bool) (verify.Re
 	return verify.Pair(t.Context(), verify.Copy{Region: "source", Store: w.source.store}, verify.Copy{Region: "target", Store: w.target.store}, o)
 }
 
+// tally counts what came of all runs of a test.
+type tally struct{ runs, faulty, judged, gaps atomic.Int64 }
+
 func TestVerdictsUnderFaults(t *testing.T) {
+	var all tally
+	t.Cleanup(func() { all.check(t) })
 	for seed := *first; seed < *first+*seeds; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			w := grow(t, seed)
 			for _, level := range []verify.Level{verify.Checksum, verify.ByContent} {
 				for _, release := range []bool{false, true} {
-					w.under(t, level, release)
+					w.under(t, level, release, &all)
 				}
 			}
 		})
 	}
 }
 
+// check: runs that meet no fault, or end without a verdict, prove nothing. Of a few
+// seeds that may be so.
+func (a *tally) check(t *testing.T) {
+	runs, faulty, judged, gaps := a.runs.Load(), a.faulty.Load(), a.judged.Load(), a.gaps.Load()
+	t.Logf("%d runs, %d of them with faults, %d with a result, %d verdicts", runs, faulty, judged, gaps)
+	if runs >= 100 && (faulty < runs/2 || judged < runs/2 || gaps < judged) {
+		t.Error("too few of them prove anything")
+	}
+}
+
 // under verifies under new random faults and judges what comes out.
-func (w *tree) under(t *testing.T, level verify.Level, release bool) {
+func (w *tree) under(t *testing.T, level verify.Level, release bool, all *tally) {
 	before := w.injected("")
 	w.source.proxy.SetRules(w.rules()...)
 	w.target.proxy.SetRules(w.rules()...)
 	r, err := w.verify(t, level, release)
 	x := &run{w: w, level: level, pair: !release, faults: w.injected("") - before,
 		unlike: func(key string) bool { return w.unlike(t, key) }}
+	all.runs.Add(1)
+	if x.faults > 0 {
+		all.faulty.Add(1)
+	}
 	if err != nil {
 		if !names(err) || x.faults == 0 {
 			t.Errorf("%s, release %v: %v", level, release, err)
 		}
 		return
 	}
+	all.judged.Add(1)
+	all.gaps.Add(int64(len(r.Gaps)))
 	for _, wrong := range x.judge(r) {
 		t.Errorf("%s, release %v: %s", level, release, wrong)
 	}
@@ -398,6 +419,12 @@ func TestStaleListing(t *testing.T) {
 // Whatever happens on the way, a key holds what was put or what was there
 // before, and a Put that says it succeeded did.
 func TestPutsUnderFaults(t *testing.T) {
+	var done, failed atomic.Int64
+	t.Cleanup(func() {
+		if *seeds >= 20 && (done.Load() == 0 || failed.Load() == 0) {
+			t.Errorf("%d puts succeeded, %d failed: one of the two was never judged", done.Load(), failed.Load())
+		}
+	})
 	for seed := *first; seed < *first+*seeds; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -408,6 +435,11 @@ func TestPutsUnderFaults(t *testing.T) {
 				w.put(t, w.target, "k", before)
 				w.target.proxy.SetRules(append(w.rules(), faultproxy.Rule{Kind: faultproxy.WrongUpload, Chance: 0.2})...)
 				_, err := w.target.store.Put(t.Context(), "k", store.BytesBody(after), store.Cond{})
+				if err == nil {
+					done.Add(1)
+				} else {
+					failed.Add(1)
+				}
 				switch got, _ := w.target.server.Object("target", "k"); {
 				case err == nil && !bytes.Equal(got, after):
 					t.Errorf("Put succeeded, and the key holds %d other bytes", len(got))

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -77,6 +78,43 @@ func TestCheckContent(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+}
+
+// TestContentIsNotForever: a manifest that never ends is given up as without content,
+// and the time for it does not run while layers are read.
+func TestContentIsNotForever(t *testing.T) {
+	_, west, index, image, m := pair(t)
+	id, data := layerOf(t, index)
+	c := client()
+	c.Timeout = 300 * time.Millisecond
+	west.wrap(func(w http.ResponseWriter, q *http.Request) bool {
+		if q.Method != http.MethodGet || !strings.HasSuffix(q.URL.Path, id.String()) {
+			return false
+		}
+		select {
+		case <-time.After(2 * c.Timeout):
+		case <-q.Context().Done():
+		}
+		w.Write(data)
+		return true
+	})
+	if got := c.Check(t.Context(), []Image{image}, m, true)[0]; got.Verdict != Present {
+		t.Errorf("a slow layer: %+v", got)
+	}
+	west.wrap(func(w http.ResponseWriter, q *http.Request) bool {
+		if !strings.Contains(q.URL.Path, "/manifests/") {
+			return false
+		}
+		io.WriteString(w, "{")
+		w.(http.Flusher).Flush()
+		<-q.Context().Done() // the client gives up
+		return true
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if got := c.Check(ctx, []Image{image}, m, true)[0]; got.Verdict != Unknown || ctx.Err() != nil || !strings.Contains(got.Faults[0].Why, "in time") {
+		t.Errorf("an endless manifest: %+v", got)
 	}
 }
 

@@ -122,10 +122,8 @@ func (c *Client) Check(ctx context.Context, images []Image, m Mapping, content b
 	g.SetLimit(workers)
 	for i, image := range images {
 		g.Go(func() error {
-			within, cancel := c.limit(ctx, content)
-			defer cancel()
 			w := walk{Presence: Presence{Reference: image.Reference, Hashed: content}, seen: map[string]bool{}}
-			w.image(within, c, image, m)
+			w.check(ctx, c, image, m)
 			w.Verdict = w.verdict()
 			all[i] = w.Presence
 			return nil
@@ -133,14 +131,6 @@ func (c *Client) Check(ctx context.Context, images []Image, m Mapping, content b
 	}
 	_ = g.Wait()
 	return all
-}
-
-// limit is within, but for layers that are read: those are watched one by one.
-func (c *Client) limit(ctx context.Context, content bool) (context.Context, context.CancelFunc) {
-	if content {
-		return context.WithCancel(ctx)
-	}
-	return c.within(ctx)
 }
 
 // verdict is the worst of the faults; of two, the one that is certain.

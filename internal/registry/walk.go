@@ -14,8 +14,26 @@ import (
 // walk goes from an image's index down to its layers and notes what is wrong.
 type walk struct {
 	Presence
-	s    *session
-	seen map[string]bool // digests that were asked for: platforms share layers
+	s      *session
+	seen   map[string]bool // digests that were asked for: platforms share layers
+	unread []blob          // layers to hash
+}
+
+// blob is a layer and what people call it.
+type blob struct {
+	v1.Descriptor
+	what string
+}
+
+// check walks the image in the time that one may take. Layers are read after that:
+// they may take longer, and are watched one by one.
+func (w *walk) check(ctx context.Context, c *Client, i Image, m Mapping) {
+	within, cancel := c.within(ctx)
+	defer cancel()
+	w.image(within, c, i, m)
+	for _, b := range w.unread {
+		w.read(ctx, b)
+	}
 }
 
 func (w *walk) image(ctx context.Context, c *Client, i Image, m Mapping) {
@@ -124,7 +142,7 @@ func (w *walk) layer(ctx context.Context, d v1.Descriptor, of string) {
 		return
 	}
 	if w.Hashed {
-		w.read(ctx, d, what)
+		w.unread = append(w.unread, blob{d, what})
 		return
 	}
 	size, err := w.s.size(ctx, d.Digest)
@@ -142,14 +160,14 @@ func (w *walk) layer(ctx context.Context, d v1.Descriptor, of string) {
 }
 
 // read hashes a layer.
-func (w *walk) read(ctx context.Context, d v1.Descriptor, what string) {
-	n, err := w.s.hash(ctx, d)
+func (w *walk) read(ctx context.Context, b blob) {
+	n, err := w.s.hash(ctx, b.Descriptor)
 	if w.Bytes += n; err != nil {
-		w.fault(what, err)
+		w.fault(b.what, err)
 		return
 	}
 	w.Objects++
-	w.Size += d.Size
+	w.Size += b.Size
 }
 
 // known marks a digest as asked for.

@@ -23,8 +23,12 @@ type htmlPage struct {
 	Holds                               bool
 	Properties                          []Property
 	Groups                              []htmlGroup
+	Holding                             int // rows that hold
 	Passes                              []htmlRow
 }
+
+// LeftPasses is how many of the rows that hold are not shown.
+func (p htmlPage) LeftPasses() int { return p.Holding - len(p.Passes) }
 
 type htmlGroup struct {
 	Name, Text string
@@ -54,7 +58,10 @@ func HTML(w io.Writer, r Result) error {
 		}
 	}
 	for _, row := range r.Rows {
-		if row.Level == Pass && len(p.Passes) < maxHTMLRows {
+		if row.Level != Pass {
+			continue
+		}
+		if p.Holding++; len(p.Passes) < maxHTMLRows {
 			p.Passes = append(p.Passes, newHTMLRow(row))
 		}
 	}

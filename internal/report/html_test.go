@@ -84,4 +84,11 @@ func TestHTMLOfManyRows(t *testing.T) {
 	if page := htmlOf(t, r); len(page) > 4<<20 || !strings.Contains(page, "195000 more are not shown") || !strings.Contains(page, "missing (200000)") {
 		t.Errorf("%d bytes", len(page))
 	}
+	r = Result{}
+	for i := range 6000 {
+		r.Rows = append(r.Rows, Row{ID: "a", Level: Pass, Subject: fmt.Sprint(i)})
+	}
+	if page := htmlOf(t, r); !strings.Contains(page, "What holds (6000)") || !strings.Contains(page, "1000 more are not shown") {
+		t.Error("rows that hold are left out, and the page does not say so")
+	}
 }

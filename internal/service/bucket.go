@@ -3,8 +3,8 @@ package service
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -98,19 +98,23 @@ func (l Location) URL() string {
 	return l.String() + "?" + q.Encode()
 }
 
-// endpointOf is the endpoint of a bucket in one spelling, "" where none is given.
+// endpointOf is the endpoint of a bucket in one spelling, "" for Amazon's, where a
+// bucket's name is unique, and where none is given.
 func endpointOf(l Location) string {
 	u, err := url.Parse(l.S3.Endpoint)
 	if l.S3.Endpoint == "" || err != nil {
 		return ""
 	}
-	host := strings.ToLower(u.Hostname())
-	if slices.Contains([]string{"127.0.0.1", "::1"}, host) {
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn") {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
 		host = "localhost"
 	}
 	port := u.Port()
 	if port == "" {
-		port = u.Scheme
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	return host + ":" + port + strings.TrimRight(u.Path, "/")
 }

@@ -59,6 +59,11 @@ func TestEndpointsTellBucketsApart(t *testing.T) {
 		{"s3://llm/x?endpoint=http://us:9000", "s3://llm/x?endpoint=http://eu:9000", false},
 		{"s3://llm/x?endpoint=http://us:9000", "s3://llm/x/y?endpoint=http://US:9000/", true},
 		{"s3://llm/x?endpoint=http://127.0.0.1:9000", "s3://llm/x?endpoint=http://localhost:9000", true},
+		{"s3://llm/x?endpoint=http://127.0.0.2:9000", "s3://llm/x?endpoint=http://[::1]:9000", true},
+		{"s3://llm/x?endpoint=https://s3.example", "s3://llm/x?endpoint=https://s3.example.:443", true},
+		{"s3://llm/x?endpoint=https://s3.example", "s3://llm/x?endpoint=http://s3.example", false},
+		{"s3://llm/x", "s3://llm/x/y?endpoint=https://s3.eu-west-1.amazonaws.com", true},
+		{"s3://llm/x", "s3://llm/x?endpoint=http://eu:9000", false},
 	} {
 		if a, b := location(t, c.a), location(t, c.b); a.holds(b) != c.want {
 			t.Errorf("%s holds %s: %v", c.a, c.b, !c.want)

@@ -75,12 +75,14 @@ func (a *Adapter) fill(o object) {
 	a.Targets, a.ModulesToSave, a.DoRA = o.strings("target_modules"), o.strings("modules_to_save"), o.truth("use_dora")
 	slices.Sort(a.Targets)
 	pattern := o.object("rank_pattern")
-	for module := range pattern {
-		a.Ranks = append(a.Ranks, pattern.integer(module))
+	for module, raw := range pattern {
 		if a.Pattern == nil {
 			a.Pattern = map[string]int{}
 		}
-		a.Pattern[module] = pattern.integer(module)
+		if a.Pattern[module] = 0; allows("i", raw) { // the engine takes nothing else
+			a.Pattern[module] = pattern.integer(module)
+		}
+		a.Ranks = append(a.Ranks, a.Pattern[module])
 	}
 	slices.Sort(a.Ranks)
 	a.unsupported(o)

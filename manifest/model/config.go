@@ -58,6 +58,17 @@ type Tower struct {
 	Taken int `json:"vision_feature_layer,omitempty"`
 }
 
+// Used is how many of the layers the engine makes, counted from the first.
+func (t *Tower) Used() int {
+	switch {
+	case t.Taken > 0:
+		return t.Taken
+	case t.Taken < 0:
+		return t.Layers + t.Taken + 1
+	}
+	return t.Layers
+}
+
 // Context is what bounds the length of a prompt, in tokens; 0 is not said.
 type Context struct {
 	Length   int    `json:"length,omitempty"` // the smallest of the fields that vLLM looks at
@@ -99,12 +110,13 @@ type Generation struct {
 // sampling are the defaults that the engine takes from generation_config.json, with
 // their bounds; open ones are not reached.
 var sampling = []struct {
-	field      string
-	from, to   float64
-	open, free bool // from is not reached; there is no upper bound
+	field, kinds string // kinds of values, see kindOf
+	from, to     float64
+	open, free   bool // from is not reached; there is no upper bound
 }{
-	{"temperature", 0, 2, false, false}, {"top_p", 0, 1, true, false}, {"top_k", -1, 0, false, true}, {"min_p", 0, 1, false, false}, {"repetition_penalty", 0, 0, true, true},
-	{"presence_penalty", -2, 2, false, false}, {"frequency_penalty", -2, 2, false, false},
+	{"temperature", "if", 0, 2, false, false}, {"top_p", "if", 0, 1, true, false}, {"top_k", "i", -1, 0, false, true}, {"min_p", "if", 0, 1, false, false},
+	{"repetition_penalty", "if", 0, 0, true, true}, {"presence_penalty", "if", -2, 2, false, false}, {"frequency_penalty", "if", -2, 2, false, false},
+	{"max_new_tokens", "i", 1, 0, false, true},
 }
 
 // samplingMisfits are sampling defaults that the engine refuses in every request.
@@ -115,11 +127,11 @@ func samplingMisfits(o object) (out []Misfit) {
 		switch {
 		case kind == 0 || kind == 'n':
 			continue
-		case o.get(s.field, &n) && n >= s.from && (n > s.from || !s.open) && (s.free || n <= s.to):
+		case allows(s.kinds, o[s.field]) && o.get(s.field, &n) && n >= s.from && (n > s.from || !s.open) && (s.free || n <= s.to):
 			continue
 		}
 		out = append(out, Misfit{Field: s.field, What: fmt.Sprintf("%s is %s, which the engine refuses in every request", s.field, excerpt(o[s.field])),
-			Seen: fmt.Sprintf("%s must be in …, got …", s.field)})
+			Seen: fmt.Sprintf("%s must be …, got …", strings.Replace(s.field, "max_new_", "max_", 1))})
 	}
 	if raw := o["eos_token_id"]; kindOf(raw) != 0 && !allows("inIe", raw) {
 		out = append(out, Misfit{Field: "eos_token_id", What: fmt.Sprintf("eos_token_id is %s, and must be a whole number or a list of them", excerpt(raw)), Seen: "msgspec.ValidationError: Expected `int`"})

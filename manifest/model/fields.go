@@ -28,10 +28,9 @@ type class struct {
 }
 
 type fieldTable struct {
-	Transformers string
-	Classes      map[string]*class
-	LayerTypes   []string `json:"layer_types"`
-	MLPTypes     []string `json:"mlp_layer_types"`
+	Classes    map[string]*class
+	LayerTypes []string `json:"layer_types"`
+	MLPTypes   []string `json:"mlp_layer_types"`
 }
 
 //go:embed transformers-5.19.0.json.gz
@@ -114,9 +113,13 @@ func (c *class) dimensions(o object, prefix string) (out []Misfit) {
 			continue
 		}
 		n := o.integer(key)
+		beyond := n < 1 && len(o[key]) > 18 // 64 bits do not hold it, so that it reads as 0
 		switch {
 		case n < 1 && name == "num_hidden_layers" && prefix == "vision_config.": // only some layers may be used, so it may boot: rule W-15 judges it
-		case n < 1 && len(o[key]) < 19: // a number beyond 64 bits reads as 0
+		case beyond && name == "max_position_embeddings": // the engine may be told a smaller one
+		case beyond:
+			out = append(out, Misfit{Field: prefix + key, What: fmt.Sprintf("%s is %s: there is no such model", key, excerpt(o[key]))})
+		case n < 1:
 			out = append(out, Misfit{Field: prefix + key, What: fmt.Sprintf("%s is %s: there is no such model", key, excerpt(o[key])), Seen: nothing[name]})
 		case name == "num_hidden_layers" && n > absurd:
 			out = append(out, Misfit{Field: prefix + key, What: fmt.Sprintf("%s is %d: no model has so many layers, and memory runs out while they are made", key, n)})

@@ -119,6 +119,10 @@ func adapterRank(v *view) (out []manifest.Finding) {
 			f.Message = fmt.Sprintf("adapter %s has rank %d", a.facts.Name, a.facts.Rank)
 			f.Seen = fmt.Sprintf("LoRA rank `r` must be a positive integer, got %d.", a.facts.Rank)
 			f.Hint = "copy the adapter again from its origin"
+		case len(a.facts.Ranks) > 0 && a.facts.Ranks[0] <= 0:
+			f.Field, f.Message = "rank_pattern", fmt.Sprintf("adapter %s gives a module a rank that is no whole number above zero", a.facts.Name)
+			f.Seen = "LoRA rank for `…` in `rank_pattern` must be a positive integer, got …"
+			f.Hint = "copy the adapter again from its origin"
 		case a.maxRank() > limit:
 			f.Message = fmt.Sprintf("adapter %s has rank %d, the engine takes at most %d", a.facts.Name, a.maxRank(), limit)
 			f.Seen = fmt.Sprintf("LoRA rank %d is greater than max_lora_rank %d.", a.maxRank(), limit)
@@ -146,7 +150,7 @@ func (a *adapter) otherRank() (string, int) {
 			continue
 		}
 		n := int(t.Shape[0])
-		if want, exact := a.rankOf(name); (exact && n != want || !exact && n != want && !slices.Contains(a.facts.Ranks, n)) && (found == "" || name < found) {
+		if want, exact := a.rankOf(name); n != want && (exact || !slices.Contains(a.facts.Ranks, n)) && (found == "" || name < found) {
 			found, rank = name, n
 		}
 	}
@@ -154,15 +158,21 @@ func (a *adapter) otherRank() (string, int) {
 }
 
 // rankOf is the rank that the config gives a module, and whether that is certain:
-// rank_pattern may hold expressions.
+// rank_pattern may hold expressions, and of two names for one module the first one
+// in the file counts, whose order is not kept.
 func (a *adapter) rankOf(tensor string) (rank int, exact bool) {
 	module, _, _ := strings.Cut(tensor, ".lora_")
 	rank, exact = a.facts.Rank, true
+	named := false
 	for name, r := range a.facts.Pattern {
-		if strings.ContainsAny(name, "^$*+?()[]{}|\\") {
+		switch {
+		case strings.ContainsAny(name, "^$*+?()[]{}|\\"):
 			exact = false
-		} else if module == name || strings.HasSuffix(module, "."+name) {
-			return r, true
+		case module != name && !strings.HasSuffix(module, "."+name):
+		case named && r != rank:
+			exact = false
+		default:
+			rank, named = r, true
 		}
 	}
 	return rank, exact

@@ -136,11 +136,7 @@ func (r *repo) clipLayers(parent string) (out []need) {
 	if t == nil || t.Type != "clip_vision_model" {
 		return nil
 	}
-	used := t.Layers
-	if t.Taken < 0 {
-		used += t.Taken + 1
-	}
-	for i := range min(used, maxLayers) {
+	for i := range min(t.Used(), maxLayers) {
 		for _, m := range []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2", "layer_norm1", "layer_norm2"} {
 			name := fmt.Sprintf("%s%d.%s", parent, i, m)
 			norm := strings.HasPrefix(m, "layer_norm")

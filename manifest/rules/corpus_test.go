@@ -111,6 +111,9 @@ var elsewhere = map[string]string{
 	"index-extra-file":      "base/model-00004-of-00004.safetensors",
 	"hf-cache-no-ref":       "base/refs/main",
 	"st-no-pooling":         "base/1_Pooling/config.json",
+	"bert-modules-other":    "base/2_Pooling/config.json",            // which modules.json now names
+	"tc-template-empty":     "base/chat_template.jinja",              // one of the two places of a template
+	"q-asym":                "base/model-00001-of-00003.safetensors", // it lacks the zero points that config.json now asks for
 	// code that config.json names and that nobody ever wrote
 	"auto-map-missing-py-trust":            "base/configuration_tiny.py",
 	"auto-map-custom-trust-missing-import": "base/helpers_tiny.py",

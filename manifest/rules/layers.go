@@ -55,11 +55,8 @@ func towerLayers(v *view) []manifest.Finding {
 			have = max(have, len(layersOf(suffixes)))
 		}
 	}
-	used := c.Tower.Layers
-	if c.Tower.Taken < 0 {
-		used += c.Tower.Taken + 1
-	}
-	if have == 0 || have == c.Tower.Layers || c.Tower.Taken >= 0 && have > c.Tower.Layers {
+	used := c.Tower.Used()
+	if have == 0 || have == c.Tower.Layers || c.Tower.Taken >= 0 && have >= used {
 		return nil
 	}
 	f := manifest.Finding{Severity: manifest.Silent, Path: r.path("config.json"), Field: "vision_config.num_hidden_layers",

@@ -32,13 +32,13 @@ func TestMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	cases := 0
-	for s := bufio.NewScanner(f); s.Scan(); cases++ {
+	cases, lines, seen := 0, bufio.NewScanner(f), map[string]bool{}
+	for ; lines.Scan(); cases++ {
 		var one struct {
 			boottruth.Case
 			Given []string `json:"args"`
 		}
-		if err := json.Unmarshal(s.Bytes(), &one); err != nil {
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
 			t.Fatal(err)
 		}
 		c := bootCase{one.Case}
@@ -51,12 +51,26 @@ func TestMeasured(t *testing.T) {
 		refused := err != nil || len(failing) > 0
 		wanted := c.Outcome != "boots-same-output"
 		silent := slices.ContainsFunc(failing, func(f manifest.Finding) bool { return f.Severity == manifest.Silent })
-		if _, known := unshown[c.ID]; !known && refused != wanted || wanted && refused && c.Outcome == "boots-wrong-output" && !silent {
+		seen[c.ID] = true
+		switch {
+		case unshown[c.ID] != "" && (refused || !wanted):
+			t.Errorf("%s (%s) stands among those that are not shown: %v%s", c.ID, c.Outcome, err, show(failing))
+		case unshown[c.ID] == "" && refused != wanted, refused && c.Outcome == "boots-wrong-output" && !silent:
 			t.Errorf("%s (%s): refused %v, silent %v: %v%s", c.ID, c.Outcome, refused, silent, err, show(failing))
+		case len(failing) > 0 && !slices.ContainsFunc(failing, c.rightFile):
+			t.Errorf("%s (%s): no finding names the right file:%s", c.ID, c.Outcome, show(failing))
+		}
+		if err != nil {
+			t.Log(c.ID, c.Outcome, err)
 		}
 	}
-	if cases < 200 {
-		t.Errorf("only %d cases", cases)
+	if err := lines.Err(); err != nil || cases != 283 || len(seen) != cases {
+		t.Errorf("%d cases, %d names, want 283: %v", cases, len(seen), err)
+	}
+	for id := range unshown {
+		if !seen[id] {
+			t.Errorf("%s is no case", id)
+		}
 	}
 }
 

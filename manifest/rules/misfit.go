@@ -22,8 +22,11 @@ func misfitting(v *view) (out []manifest.Finding) {
 			continue
 		}
 		f := manifest.Finding{Path: r.path("config.json"), Field: all[0].Field, Message: all[0].What, Seen: all[0].Seen, Hint: "copy config.json again from the model's origin"}
-		if len(all) > 1 {
-			f.Message += fmt.Sprintf("; %d other fields are wrong too", len(all)-1)
+		switch others := len(all) - 1; {
+		case others == 1:
+			f.Message += fmt.Sprintf("; %s is wrong too", all[1].Field)
+		case others > 1:
+			f.Message += fmt.Sprintf("; %d other fields are wrong too", others)
 		}
 		if !v.judgedVersion() {
 			f.Severity = manifest.Degraded

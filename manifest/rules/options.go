@@ -28,22 +28,30 @@ func (v *view) optionValue(name string) (any, bool) {
 	return nil, false
 }
 
-// integer is an engine option as a whole number; engine facts that passed
-// through JSON hold float64.
-func (v *view) integer(name string) (int, bool) {
-	value, ok := v.optionValue(name)
-	if !ok {
-		return 0, false
-	}
+// number is an engine option as a number.
+func (v *view) number(name string) (float64, bool) {
+	value, _ := v.optionValue(name)
+	return asNumber(value)
+}
+
+// asNumber reads a number of an option; engine facts that passed through JSON hold
+// float64.
+func asNumber(value any) (float64, bool) {
 	switch n := value.(type) {
 	case int:
-		return n, true
+		return float64(n), true
 	case int64:
-		return int(n), true
+		return float64(n), true
 	case float64:
-		return int(n), true
+		return n, true
 	}
 	return 0, false
+}
+
+// integer is an engine option as a whole number.
+func (v *view) integer(name string) (int, bool) {
+	n, ok := v.number(name)
+	return int(n), ok
 }
 
 func (v *view) truth(name string) bool {

@@ -57,18 +57,6 @@ func refusedValue(v *view) (out []manifest.Finding) {
 	return append(out, v.twoAdapters()...)
 }
 
-// number is an engine option as a number.
-func (v *view) number(name string) (float64, bool) {
-	value, _ := v.optionValue(name)
-	switch n := value.(type) {
-	case float64:
-		return n, true
-	case int:
-		return float64(n), true
-	}
-	return 0, false
-}
-
 // twoAdapters finds one name for two adapters of a command line.
 func (v *view) twoAdapters() (out []manifest.Finding) {
 	for _, e := range v.m.Annotations.Engine {

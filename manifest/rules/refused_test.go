@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -94,5 +95,56 @@ func TestQuantizationSettings(t *testing.T) {
 				t.Errorf("refused: %v, want %v", bad, c.bad)
 			}
 		})
+	}
+}
+
+// TestSamplingDefaults gives defaults that SamplingParams of vLLM 0.32.0 was given:
+// what it refuses, or its encoding to the engine's process does, is C-18.
+func TestSamplingDefaults(t *testing.T) {
+	for text, bad := range map[string]bool{
+		`"temperature":2.5`: true, `"temperature":2`: false, `"temperature":-0.1`: true, `"top_p":0`: true, `"top_p":1`: false,
+		`"top_k":50`: false, `"top_k":50.0`: true, `"top_k":0.0`: true, `"top_k":-1`: false, `"top_k":-2`: true, `"min_p":1`: false, `"repetition_penalty":true`: true,
+		`"max_new_tokens":0`: true, `"max_new_tokens":-1`: true, `"max_new_tokens":512.0`: true, `"max_new_tokens":512`: false, `"max_new_tokens":null`: false,
+	} {
+		found := false
+		for _, f := range llama().with("generation_config.json", `{"eos_token_id":0,`+text+`}`).check(t, nil) {
+			found = found || f.Rule == "C-18" && f.Severity == manifest.Request
+		}
+		if found != bad {
+			t.Errorf("%s: refused %v, want %v", text, found, bad)
+		}
+	}
+}
+
+// TestRankPattern gives patterns that vLLM 0.32.0's reader of adapters was given,
+// with tensors of rank 4: a rank has to be a whole number above zero, and of two
+// names for one module the first counts, whose order a manifest does not keep.
+func TestRankPattern(t *testing.T) {
+	for pattern, want := range map[string]string{
+		`{"q_proj":4}`: "", `{"q_proj":0}`: "block L-3", `{"q_proj":4.0}`: "block L-3", `{"q_proj":"4"}`: "block L-3", `{"q_proj":8}`: "silent L-3",
+		`{"self_attn.q_proj":4,"q_proj":8}`: "", `{"self_attn.q_proj":2,"q_proj":8}`: "silent L-3",
+	} {
+		for range 20 { // the order of a map differs from run to run
+			got := ""
+			for _, f := range failing(llama().check(t, adapterWith(strings.Replace(soundAdapter, `{`, `{"rank_pattern":`+pattern+`,`, 1), halves...))) {
+				got = string(f.Severity) + " " + f.Rule
+			}
+			if got != want {
+				t.Fatalf("%s: got %q, want %q", pattern, got, want)
+			}
+		}
+	}
+}
+
+// TestNumbersBeyond64Bits: such a size leaves no memory; a length is only a bound.
+func TestNumbersBeyond64Bits(t *testing.T) {
+	for field, bad := range map[string]bool{"hidden_size": true, "num_hidden_layers": true, "vocab_size": true, "max_position_embeddings": false} {
+		found := false
+		for _, f := range typed("LlamaForCausalLM", "llama", map[string]any{field: json.RawMessage("1" + strings.Repeat("0", 30))}).check(t, nil) {
+			found = found || f.Rule == "C-17" && f.Field == field
+		}
+		if found != bad {
+			t.Errorf("%s: refused %v, want %v", field, found, bad)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -89,7 +88,7 @@ func (r *repo) groupsOfOthers(q *model.Quantization) (f manifest.Finding, wrong 
 			f.Field, f.Message = "quantization_config.config_groups", fmt.Sprintf("no group of config_groups targets %s, and the shards hold %s", module, name)
 			return f, true
 		}
-		if f, wrong := r.otherForm(module, cmp.Or(g.Format, q.Format), g); wrong {
+		if f, wrong := r.otherForm(module, g); wrong {
 			return f, true
 		}
 	}
@@ -97,7 +96,7 @@ func (r *repo) groupsOfOthers(q *model.Quantization) (f manifest.Finding, wrong 
 }
 
 // otherForm compares a module's packed weight and scale with its group.
-func (r *repo) otherForm(module, format string, g model.Group) (f manifest.Finding, wrong bool) {
+func (r *repo) otherForm(module string, g model.Group) (f manifest.Finding, wrong bool) {
 	w, s := r.tensors[module+".weight"], r.tensors[module+".weight_scale"]
 	scales := int64(1)
 	for _, n := range s.Shape {
@@ -109,8 +108,7 @@ func (r *repo) otherForm(module, format string, g model.Group) (f manifest.Findi
 	case g.Strategy == "tensor" && scales > 1:
 		f.Field, f.Seen = "quantization_config.config_groups", "AssertionError"
 		f.Message = fmt.Sprintf("the strategy of the weights is tensor, with one scale for each, and %s.weight_scale has %d", module, scales)
-	case format == "int-quantized" && g.Type == "float" && w.DType == "I8", format == "float-quantized" && g.Type == "int" && strings.HasPrefix(w.DType, "F8"),
-		g.Type == "float" && w.DType == "I8", g.Type == "int" && strings.HasPrefix(w.DType, "F8"):
+	case g.Type == "float" && w.DType == "I8", g.Type == "int" && strings.HasPrefix(w.DType, "F8"):
 		f.Field, f.Seen = "quantization_config.config_groups", "Failed to find a kernel that can implement the ScaledMM linear layer."
 		f.Message = fmt.Sprintf("the type of the weights is %s, and %s.weight is %s", g.Type, module, w.DType)
 	default:

@@ -78,13 +78,7 @@ func (c speculation) needsModel() bool {
 
 // wholeNumber reads a number of a JSON option.
 func wholeNumber(v any) (n int, ok bool) {
-	switch n := v.(type) {
-	case int:
-		return n, true
-	case int64:
-		return int(n), true
-	case float64:
-		return int(n), n == float64(int(n))
-	}
-	return 0, false
+	number, ok := asNumber(v)
+	n = int(number)
+	return n, ok && number == float64(n)
 }

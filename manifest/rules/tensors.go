@@ -254,9 +254,12 @@ func (r *repo) shapeFinding(wrong []string, example string, e *expectation) []ma
 		return nil
 	}
 	f := manifest.Finding{Severity: manifest.Block, Path: r.path(r.shardOf[wrong[0]]), Field: wrong[0],
-		Message: fmt.Sprintf("%d tensors have another shape than config.json gives: %s", len(wrong), example),
+		Message: "another shape than config.json gives: " + example,
 		Seen:    "RuntimeError: start (…) + length (…) exceeds dimension size (…).",
 		Hint:    "weights and config.json belong to different models, or were converted wrongly: copy both from one release"}
+	if len(wrong) > 1 {
+		f.Message = fmt.Sprintf("%d tensors have %s", len(wrong), f.Message)
+	}
 	if len(wrong) >= e.layers && e.layers > 1 {
 		f.Path = r.path("config.json")
 	}
@@ -282,10 +285,10 @@ func (r *repo) vocabularyShape() []manifest.Finding {
 	return nil
 }
 
-// count names one tensor, and how many others.
+// count names one tensor or two, or one and how many others.
 func count(names []string) string {
-	if len(names) == 1 {
-		return names[0]
+	if len(names) < 3 {
+		return strings.Join(names, " and ")
 	}
 	return fmt.Sprintf("%s and %d other tensors", names[0], len(names)-1)
 }

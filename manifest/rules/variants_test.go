@@ -47,6 +47,8 @@ var variants = []struct{ name, base, ops, args, want string }{
 	{"longer than the encoder takes", "bert-st", ``, "--max-model-len 4096", "block"},
 	{"a query matrix of bert lost", "bert-st", `[{"op":"st_del","file":"model/model.safetensors","tensor":"encoder.layer.0.attention.self.query.weight"}]`, "", "silent"},
 	{"processor config is cut", "llava-tiny", `[{"op":"truncate","file":"model/processor_config.json","keep_fraction":0.5}]`, "", "block"},
+	{"layers of the tower that are not used are left out", "llava-tiny", `[{"op":"json_set","file":"model/config.json","path":["vision_feature_layer"],"value":1},{"op":"json_set","file":"model/config.json","path":["vision_config","num_hidden_layers"],"value":5}]`, "", ""},
+	{"a layer of the tower that is used is left out", "llava-tiny", `[{"op":"json_set","file":"model/config.json","path":["vision_feature_layer"],"value":3},{"op":"json_set","file":"model/config.json","path":["vision_config","num_hidden_layers"],"value":5}]`, "", "block"},
 	{"projector lost", "llava-tiny", `[{"op":"st_del","file":"model/model.safetensors","tensor":"multi_modal_projector.linear_1.weight"}]`, "", "silent"},
 	{"text matrix of llava lost", "llava-tiny", `[{"op":"st_del","file":"model/model.safetensors","tensor":"language_model.model.layers.1.mlp.up_proj.weight"}]`, "", "silent"},
 	{"zero points lost", "llama-gptq", `[{"op":"st_del_suffix","file":"model/model.safetensors","suffix":"mlp.up_proj.qzeros"}]`, "", ""},

@@ -58,6 +58,10 @@ func noWeights(v *view) (out []manifest.Finding) {
 		}
 		f := manifest.Finding{Path: r.tree, Message: fmt.Sprintf("there is no weight file directly in %s: neither model.safetensors nor another *.safetensors, *.bin or *.pt", r.tree),
 			Seen: "Cannot find any model weights with `…`", Hint: "copy the weights from the model's origin"}
+		if ix := r.facts.Weights.Index; ix != nil && len(ix.Files) == 0 && len(r.facts.Weights.Shards) > 0 {
+			f.Path, f.Message = r.path(ix.Path), fmt.Sprintf("%s names no file, so that the engine loads none of the %d that are there", ix.Path, len(r.facts.Weights.Shards))
+			f.Hint = "copy the index from the model's origin"
+		}
 		if r.present("params.json") && !r.present("config.json") || v.option("load_format") == "mistral" {
 			f.Path = r.path("consolidated.safetensors")
 		}

@@ -52,6 +52,7 @@ type Facts struct {
 	Objects        []Object
 	Missing        []string // keys of the release that the source's bucket does not hold
 	Unread         []string // keys whose replication status could not be read
+	ListErr        error    // why the target could not be listed: InTarget is then false of all
 	InPlace        bool     // the model lies where teams write it, not in drkit's layout
 	Now            time.Time
 }
@@ -237,7 +238,7 @@ func prefixesOf(rules []Rule) string {
 func (j *judge) keys() []Object {
 	all := slices.Clone(j.Objects)
 	for _, key := range j.Missing {
-		all = append(all, Object{Key: key, Status: "", Encryption: ""})
+		all = append(all, Object{Key: key})
 	}
 	return all
 }

@@ -101,6 +101,10 @@ func TestEachFault(t *testing.T) {
 		"late":                   {func(f *Facts) { f.Objects[1].Status = "PENDING" }, Fail, "late", "the oldest for 1h0m0s"},
 		"on its way":             {func(f *Facts) { f.Objects[1].Status, f.Objects[1].Modified = "PENDING", now.Add(-14*time.Minute) }, Warn, "pending", "1"},
 		"a replica itself":       {func(f *Facts) { f.Objects[1].Status = "REPLICA" }, Warn, "replica-in-source", "1"},
+		"replicated, not there":  {func(f *Facts) { f.Objects[1].InTarget = false }, Fail, "not-in-target", "1"},
+		"a replica, not there":   {func(f *Facts) { f.Objects[1].Status, f.Objects[1].InTarget = "REPLICA", false }, Fail, "not-in-target", "1"},
+		"target not listed":      {func(f *Facts) { f.ListErr = denied; f.Objects[0].InTarget, f.Objects[1].InTarget = false, false }, Unknown, "target-unknown", "access denied"},
+		"a status of its own":    {func(f *Facts) { f.Objects[1].Status = "SOMEDAY" }, Unknown, "status-unknown", "SOMEDAY"},
 		"status unread":          {func(f *Facts) { f.Unread = []string{"llm/x"} }, Unknown, "status-unknown", "1"},
 		"nothing was looked at":  {func(f *Facts) { f.Objects = nil }, Unknown, "nothing-seen", "rules themselves"},
 		"prefixes differ":        {func(f *Facts) { f.Target.Prefix = "models/" }, Fail, "prefix-differs", "models/"},
@@ -141,6 +145,22 @@ func TestEachFault(t *testing.T) {
 				t.Errorf("%s: also %s %v", name, other, got)
 			}
 		}
+	}
+}
+
+// TestATargetThatMayNotBeListed: what it lacks is not known, so nothing is said to be
+// missing there, and nothing to be there.
+func TestATargetThatMayNotBeListed(t *testing.T) {
+	f := sound(t)
+	f.ListErr = errors.New("access denied")
+	f.Objects[0].Status, f.Objects[0].InTarget, f.Objects[1].InTarget = "", false, false
+	found := Judge(f)
+	if got := checks(found, Fail); len(got) > 0 || NeedsBackfill(found) || !slices.Equal(checks(found, Unknown), []string{"never-replicated", "target-unknown"}) {
+		t.Errorf("%+v", found)
+	}
+	f.Objects[0].Status = "FAILED"
+	if got := checks(Judge(f), Fail); !slices.Equal(got, []string{"failed"}) {
+		t.Errorf("%v", got)
 	}
 }
 
@@ -212,6 +232,9 @@ func TestBackfillRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(a, b) {
+		t.Errorf("%s", got)
+	}
+	if got := (Backfill{Region: "us-east-1"}).Command("my jobs/it's.json"); !strings.HasSuffix(got, ` --cli-input-json 'file://my jobs/it'\''s.json'`) {
 		t.Errorf("%s", got)
 	}
 	if _, err := (Backfill{Bucket: "b"}).Request(); err == nil {

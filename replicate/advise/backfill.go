@@ -61,5 +61,5 @@ func (b Backfill) Request() ([]byte, error) {
 // Command runs the request in file: account and role come from the shell's
 // ACCOUNT and ROLE.
 func (b Backfill) Command(file string) string {
-	return fmt.Sprintf(`aws s3control create-job --region %s --account-id "$ACCOUNT" --role-arn "$ROLE" --cli-input-json %s`, b.Region, "file://"+file)
+	return fmt.Sprintf(`aws s3control create-job --region %s --account-id "$ACCOUNT" --role-arn "$ROLE" --cli-input-json %s`, b.Region, batch.Quote("file://"+file))
 }

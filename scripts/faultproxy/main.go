@@ -49,6 +49,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected %q: a rule stands behind -rule", flags.Arg(0))
+	}
 	target, err := url.Parse(*upstream)
 	if err != nil || target.Host == "" {
 		return fmt.Errorf("-upstream %q is not a URL such as http://127.0.0.1:7070", *upstream)

@@ -72,7 +72,7 @@ func TestDocumentation(t *testing.T) {
 }
 
 func TestBadArguments(t *testing.T) {
-	for _, args := range [][]string{{}, {"-upstream", "nonsense"}, {"-upstream", "http://127.0.0.1:1", "-rule", "nonsense"}, {"-upstream", "http://127.0.0.1:1", "-listen", "nonsense"}} {
+	for _, args := range [][]string{{}, {"-upstream", "nonsense"}, {"-upstream", "http://127.0.0.1:1", "-rule", "nonsense"}, {"-upstream", "http://127.0.0.1:1", "503"}, {"-upstream", "http://127.0.0.1:1", "-listen", "nonsense"}} {
 		if err := run(t.Context(), args, io.Discard); err == nil {
 			t.Errorf("%q was accepted", args)
 		}

@@ -3,8 +3,6 @@
 usage: bucket.py content CASE FOLDER                        writes the source's objects as files
        bucket.py put CASE VARIANT ENDPOINT BUCKET PREFIX DISK   uploads the objects of a variant (or of "source") as the case describes, below PREFIX;
                                                             DISK is the bucket's folder, for what S3 cannot set: times, and no checksum
-       bucket.py blind FILE ENDPOINT BUCKET KEY PARTSIZE    uploads a file in parts and without any checksum
-       bucket.py head ENDPOINT BUCKET KEY                   what HEAD says, as JSON
 
 An object's name is the last part of its key in the case: they lie as extra files in the folder case/ of a sound model, as the bytes
 are no real weights or configs, and a release that does not boot would be red for that alone.
@@ -12,7 +10,7 @@ are no real weights or configs, and a release that does not boot would be red fo
 Every value that a case names is compared with what the server says afterwards, so a server that cannot hold a case is an error.
 """
 
-import base64, hashlib, json, os, sys, zlib
+import base64, hashlib, os, sys, zlib
 
 import botocore.session, yaml
 from botocore.config import Config
@@ -113,15 +111,4 @@ def put(case, variant, endpoint, bucket, prefix, disk):
             assert shown == when, f"{key}: last modified {shown}, the case says {when}"
 
 
-def blind(path, endpoint, bucket, key, size):
-    with open(path, "rb") as f:
-        data = f.read()
-    upload_parts(client(endpoint), bucket, key, [data[i : i + int(size)] for i in range(0, len(data), int(size))])
-
-
-def head(endpoint, bucket, key):
-    answer = client(endpoint).head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
-    print(json.dumps({k: v for k, v in answer.items() if k != "ResponseMetadata"}, default=str))
-
-
-{"content": write, "put": put, "blind": blind, "head": head}[sys.argv[1]](*sys.argv[2:])
+{"content": write, "put": put}[sys.argv[1]](*sys.argv[2:])

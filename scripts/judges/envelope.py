@@ -1,7 +1,7 @@
 """Judges a Sigstore bundle by its DSSE envelope (securesystemslib) and its in-toto
 statement (in_toto_attestation).
 
-usage: dsse.py PUBLIC_KEY BUNDLE   (prints the statement; an exception: it does not hold)
+usage: envelope.py PUBLIC_KEY BUNDLE   (prints the statement; an exception: it does not hold)
 """
 import json
 import sys

@@ -1,8 +1,8 @@
-"""Judges drkit's evidence without drkit: recomputes the verdict of an evidence.json
+"""Judges drkit's evidence without drkit: recomputes the verdict of each evidence.json
 from its steps, gates, proofs, changes and clock, by the rules of docs/evidence.md,
 and holds the journal and the ledger against it. Python 3.9 or newer, nothing else.
 
-usage: evidence.py EVIDENCE [--journal FILE] [--ledger FOLDER] [--head SHA256]
+usage: evidence.py EVIDENCE... [--journal FILE] [--ledger FOLDER] [--head SHA256]
 
 A journal.jsonl beside the evidence is taken by itself. Prints what it checked and
 the recomputed verdict. Exit status 0: all of it holds; 6: it does not, and why.
@@ -228,32 +228,44 @@ def check_ledger(folder, e, raw, head):
     print(f"ledger: {len(hashes)} records, head sha256:{before}, end {'pinned' if head else 'unanchored as far as this program sees'}")
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("evidence")
-    p.add_argument("--journal")
-    p.add_argument("--ledger")
-    p.add_argument("--head")
-    a = p.parse_args()
-    with open(a.evidence, "rb") as f:
+def holds(path, a):
+    faults.clear()
+    with open(path, "rb") as f:
         raw = f.read()
     try:
         e = json.loads(raw)
         if not str(e["schema"]).startswith("drkit.evidence/1."):
             raise ValueError(f"its schema is {e['schema']}")
         check_evidence(raw, e)
-        beside = os.path.join(os.path.dirname(os.path.abspath(a.evidence)), "journal.jsonl")
+        beside = os.path.join(os.path.dirname(os.path.abspath(path)), "journal.jsonl")
         if a.journal or os.path.exists(beside):
             with open(a.journal or beside, "rb") as f:
                 check_journal(f.read(), e)
         if a.ledger:
             check_ledger(a.ledger, e, raw, a.head)
-    except (ValueError, KeyError, TypeError, AttributeError) as err:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as err:
         fault("input", f"it cannot be read: {err!r}")
     for f in faults:
         print("FAULT", f)
     print("the evidence holds" if not faults else "the evidence does not hold")
-    return 6 if faults else 0
+    return not faults
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("evidence", nargs="+")
+    p.add_argument("--journal")
+    p.add_argument("--ledger")
+    p.add_argument("--head")
+    a = p.parse_args()
+    if a.journal and len(a.evidence) > 1:
+        p.error("--journal is for one evidence")
+    bad = 0
+    for path in a.evidence:
+        if len(a.evidence) > 1:
+            print(path)
+        bad += not holds(path, a)
+    return 6 if bad else 0
 
 
 sys.exit(main())

@@ -182,15 +182,15 @@ func ARN(region, bucket string) string {
 func (j Job) Commands(dir string) []string {
 	place := "s3://" + j.Bucket + "/" + j.Prefix
 	return []string{
-		fmt.Sprintf("aws s3api put-object --region %s --bucket %s --key %s --body %s", j.Region, j.Bucket, quote(j.Prefix+ManifestName), quote(dir+"/"+ManifestName)),
-		fmt.Sprintf(`aws s3control create-job --region %s --account-id "$ACCOUNT" --role-arn "$ROLE" --cli-input-json %s`, j.Region, quote("file://"+dir+"/"+RequestName)),
+		fmt.Sprintf("aws s3api put-object --region %s --bucket %s --key %s --body %s", j.Region, j.Bucket, Quote(j.Prefix+ManifestName), Quote(dir+"/"+ManifestName)),
+		fmt.Sprintf(`aws s3control create-job --region %s --account-id "$ACCOUNT" --role-arn "$ROLE" --cli-input-json %s`, j.Region, Quote("file://"+dir+"/"+RequestName)),
 		fmt.Sprintf(`aws s3control describe-job --region %s --account-id "$ACCOUNT" --job-id "$JOB"   # until Complete`, j.Region),
-		fmt.Sprintf(`aws s3 cp --recursive --region %s %s"$JOB"/ %s`, j.Region, quote(place+"report/job-"), quote(dir+"/report")),
+		fmt.Sprintf(`aws s3 cp --recursive --region %s %s"$JOB"/ %s`, j.Region, Quote(place+"report/job-"), Quote(dir+"/report")),
 	}
 }
 
-// quote protects a word from the shell.
-func quote(word string) string {
+// Quote protects a word from the shell.
+func Quote(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:") == "" {
 		return word
 	}

@@ -16,7 +16,7 @@ var failures = []report.Group{
 	{Name: string(verify.Missing), Text: "The copy lacks the file."},
 	{Name: string(verify.Diverged), Text: "The copy has other bytes."},
 	{Name: string(verify.Extra), Text: "The copy has a file that the release does not list."},
-	{Name: string(verify.NotComparable), Text: "Both sides have checksums, but none in common."},
+	{Name: string(verify.NotComparable), Text: "No checksum of the one side says anything about one of the other."},
 	{Name: string(verify.Present), Text: "It is there, on less evidence than required."},
 	{Name: troubleGroup, Text: "It could not be read or compared."},
 }

@@ -59,6 +59,30 @@ func TestStalledPage(t *testing.T) {
 	})
 }
 
+// Who stops a run does not wait for minutes until an unproven copy is cleared away.
+func TestStalledUndo(t *testing.T) {
+	copied := false
+	against(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("X-Amz-Copy-Source") != "":
+			copied = true
+			fmt.Fprint(w, `<CopyObjectResult><ETag>&quot;e&quot;</ETag></CopyObjectResult>`) // without a checksum
+		case copied:
+			<-r.Context().Done()
+		default:
+			w.Header().Set("Content-Length", "7")
+			w.Header().Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
+		}
+	}, func(t *testing.T, s *s3.Store) {
+		begun := time.Now()
+		_, err := s.CopyFrom(t.Context(), s, store.Object{Key: "k"}, "copy", body("content"), store.Cond{})
+		named(t, err, store.ErrNoCopy, "s3://b/copy")
+		if d := time.Since(begun); d > time.Minute {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
 // A page that never ends is not read into memory. The handler may still write when
 // the listing has ended.
 func TestEndlessPage(t *testing.T) {

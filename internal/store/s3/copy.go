@@ -139,9 +139,12 @@ func (s *Store) copyWhole(ctx context.Context, src *Store, o store.Object, key s
 	return s.stored(ctx, copied, b.Sums)
 }
 
-// undo removes a copy that is wrong or not proven, if it is still there.
+// undo removes a copy that is wrong or not proven, if it is still there, also after
+// ctx has ended.
 func (s *Store) undo(ctx context.Context, copied store.Object) error {
-	err := s.Remove(context.WithoutCancel(ctx), copied.Key, store.Cond{ETag: copied.ETag})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
+	defer cancel()
+	err := s.Remove(ctx, copied.Key, store.Cond{ETag: copied.ETag})
 	if errors.Is(err, store.ErrPrecondition) {
 		return nil
 	}

@@ -179,6 +179,21 @@ func TestNoCopy(t *testing.T) {
 	named(t, err, store.ErrPrecondition, "s3://target/a b+c/there")
 }
 
+// A server that does not mind the conditions of a copy does not get to replace
+// what they protect.
+func TestCopyWhereConditionsAreIgnored(t *testing.T) {
+	b, src, dst := twoBuckets(t, s3test.Options{NoConditions: true})
+	put(t, src, "k", "content")
+	put(t, dst, "there", "as it was")
+	for _, c := range []store.Cond{{Absent: true}, {ETag: "another"}} {
+		_, err := dst.CopyFrom(t.Context(), src, store.Object{Key: "k"}, "there", body("content"), c)
+		named(t, err, store.ErrPrecondition, "s3://target/a b+c/there")
+	}
+	if data, _ := b.Object("target", "a b+c/there"); string(data) != "as it was" {
+		t.Errorf("it holds %q", data)
+	}
+}
+
 // A server that copies and does not say what, is not believed.
 func TestCopyWithoutProof(t *testing.T) {
 	b := start(t, s3test.Options{NoChecksums: true}, s3test.BucketOptions{})

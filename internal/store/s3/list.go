@@ -117,8 +117,33 @@ func (s *Store) objectPages(prefix string) pager {
 }
 
 func (s *Store) versionPages(prefix string) pager {
-	in := &s3.ListObjectVersionsInput{Bucket: s.bucket(), Prefix: s.full(prefix), EncodingType: types.EncodingTypeUrl, RequestPayer: s.payer()}
+	next := s.versionAnswers(prefix)
 	return func(ctx context.Context) ([]store.Object, bool, error) {
+		out, more, err := next(ctx)
+		if out == nil {
+			return nil, false, err
+		}
+		var page []store.Object
+		for _, v := range out.Versions {
+			if !aws.ToBool(v.IsLatest) {
+				continue
+			}
+			o, err := s.listedVersion(v, out.EncodingType)
+			if err != nil {
+				return page, false, fmt.Errorf("listing %s: %w", s.name(prefix), err)
+			}
+			page = append(page, o)
+		}
+		return page, more, err
+	}
+}
+
+// versionAnswers gives the next page of all versions, and whether one follows. An
+// error beside a page says that what follows cannot be asked for.
+func (s *Store) versionAnswers(prefix string) func(context.Context) (*s3.ListObjectVersionsOutput, bool, error) {
+	in := &s3.ListObjectVersionsInput{Bucket: s.bucket(), Prefix: s.full(prefix), EncodingType: types.EncodingTypeUrl, RequestPayer: s.payer()}
+	asked := map[string]bool{} // version markers of the key
+	return func(ctx context.Context) (*s3.ListObjectVersionsOutput, bool, error) {
 		out, err := call(ctx, s, func(c *s3.Client) (*s3.ListObjectVersionsOutput, error) { return c.ListObjectVersions(ctx, in) })
 		if err != nil {
 			return nil, false, s.fail(ctx, "listing versions of", prefix, "s3:ListBucketVersions", err)
@@ -126,30 +151,23 @@ func (s *Store) versionPages(prefix string) pager {
 		if aws.ToString(out.Name) == "" || out.IsTruncated == nil {
 			return nil, false, s.noListing(prefix)
 		}
-		var page []store.Object
-		for _, v := range out.Versions {
-			if !aws.ToBool(v.IsLatest) {
-				continue
-			}
-			o, err := s.listed(aws.ToString(v.Key), out.EncodingType, aws.ToInt64(v.Size), v.LastModified, v.ETag)
-			if err != nil {
-				return page, false, fmt.Errorf("listing %s: %w", s.name(prefix), err)
-			}
-			o.Version = versionOf(v.VersionId)
-			page = append(page, o)
+		if !*out.IsTruncated {
+			return out, false, nil
 		}
-		more := aws.ToBool(out.IsTruncated)
-		key, err := decoded(out.NextKeyMarker, out.EncodingType)
+		next, err := decoded(out.NextKeyMarker, out.EncodingType)
 		if err != nil {
-			return page, false, fmt.Errorf("listing %s: %w", s.name(prefix), err)
+			return out, false, fmt.Errorf("listing %s: %w", s.name(prefix), err)
 		}
-		same := in.KeyMarker != nil && aws.ToString(key) == *in.KeyMarker && aws.ToString(out.NextVersionIdMarker) == aws.ToString(in.VersionIdMarker)
-		back := aws.ToString(key) < aws.ToString(in.KeyMarker)
-		if more && (aws.ToString(key) == "" || same || back) {
-			return page, false, fmt.Errorf("listing %s: the server says that more follows, and not from where", s.name(prefix))
+		key, before, version := aws.ToString(next), aws.ToString(in.KeyMarker), aws.ToString(out.NextVersionIdMarker)
+		if key > before {
+			clear(asked)
 		}
-		in.KeyMarker, in.VersionIdMarker = key, out.NextVersionIdMarker
-		return page, more, nil
+		if key == "" || key < before || asked[version] {
+			return out, false, fmt.Errorf("listing %s: the server says that more follows, and not from where", s.name(prefix))
+		}
+		asked[version] = true
+		in.KeyMarker, in.VersionIdMarker = next, out.NextVersionIdMarker
+		return out, true, nil
 	}
 }
 
@@ -175,6 +193,13 @@ func (s *Store) listed(key string, enc types.EncodingType, size int64, at *time.
 		o.Sums = []store.Sum{sum}
 	}
 	return o, nil
+}
+
+// listedVersion is one version as a page tells it.
+func (s *Store) listedVersion(v types.ObjectVersion, enc types.EncodingType) (store.Object, error) {
+	o, err := s.listed(aws.ToString(v.Key), enc, aws.ToInt64(v.Size), v.LastModified, v.ETag)
+	o.Version = versionOf(v.VersionId)
+	return o, err
 }
 
 // decoded is a key of a listing that was asked for with encoding-type url.

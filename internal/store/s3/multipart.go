@@ -23,7 +23,7 @@ import (
 
 const (
 	maxParts     = 10_000
-	abortTimeout = 30 * time.Second
+	abortTimeout = 30 * time.Second // to clear away what came to nothing
 )
 
 // partSize is the size of each part but the last.

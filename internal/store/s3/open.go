@@ -152,7 +152,7 @@ func parseRange(text string) (from, to int64, ok bool) {
 
 // Read reads on, and asks again where the body broke off.
 func (b *body) Read(p []byte) (int, error) {
-	for b.err == nil {
+	for b.err == nil && len(p) > 0 {
 		if b.end >= 0 && b.off >= b.end {
 			b.err = io.EOF
 			break

@@ -64,6 +64,23 @@ func TestBodyThatBreaksOffIsResumed(t *testing.T) {
 	}
 }
 
+// A reader that has no room is no reason to read on.
+func TestReadOfNothing(t *testing.T) {
+	s := start(t, s3test.Options{}, s3test.BucketOptions{}).open(t)
+	put(t, s, "k", "content")
+	r, err := s.Open(t.Context(), store.Object{Key: "k"}, 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if n, err := r.Read(nil); n != 0 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if got, err := io.ReadAll(r); string(got) != "content" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func etag(t *testing.T, s store.Stater, key string) string {
 	t.Helper()
 	o, err := s.Stat(t.Context(), key)

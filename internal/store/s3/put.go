@@ -8,8 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -35,12 +36,18 @@ func (s *Store) Put(ctx context.Context, key string, b store.Body, c store.Cond)
 	if err := store.CheckKey(key); err != nil {
 		return store.Object{}, err
 	}
-	put := s.putWhole
-	if b.Size > s.opts.PartSize {
-		put = s.putParts
-	}
+	return s.undisturbed(ctx, func() (store.Object, error) {
+		if b.Size > s.opts.PartSize {
+			return s.putParts(ctx, key, b, c)
+		}
+		return s.putWhole(ctx, key, b, c, time.Time{})
+	})
+}
+
+// undisturbed writes again where others write at the same time.
+func (s *Store) undisturbed(ctx context.Context, put func() (store.Object, error)) (store.Object, error) {
 	for n := 1; ; n++ {
-		o, err := put(ctx, key, b, c)
+		o, err := put()
 		if codeOf(err) != "ConditionalRequestConflict" || n == conflicts {
 			return o, err
 		}
@@ -50,7 +57,8 @@ func (s *Store) Put(ctx context.Context, key string, b store.Body, c store.Cond)
 	}
 }
 
-func (s *Store) putWhole(ctx context.Context, key string, b store.Body, c store.Cond) (store.Object, error) {
+// putWhole writes in one request. The version is held until then, unless it is zero.
+func (s *Store) putWhole(ctx context.Context, key string, b store.Body, c store.Cond, until time.Time) (store.Object, error) {
 	data := bytes.NewBuffer(make([]byte, 0, max(b.Size, 0)))
 	sums, err := store.CopyBody(ctx, data, key, b)
 	if err != nil {
@@ -59,6 +67,11 @@ func (s *Store) putWhole(ctx context.Context, key string, b store.Body, c store.
 	in := &s3.PutObjectInput{Bucket: s.bucket(), Key: s.full(key), ContentLength: aws.Int64(b.Size), RequestPayer: s.payer()}
 	in.IfNoneMatch, in.IfMatch = conditions(c)
 	in.ServerSideEncryption, in.SSEKMSKeyId = s.encryption()
+	var also []string
+	if !until.IsZero() {
+		in.ObjectLockMode, in.ObjectLockRetainUntilDate = types.ObjectLockModeCompliance, &until
+		also = []string{"s3:PutObjectRetention"}
+	}
 	if s.whenRequired() {
 		in.ContentMD5 = md5Base64(data.Bytes())
 	} else {
@@ -69,12 +82,11 @@ func (s *Store) putWhole(ctx context.Context, key string, b store.Body, c store.
 		return cl.PutObject(ctx, in)
 	})
 	if err != nil {
-		return store.Object{}, s.unwritten(ctx, key, c, err)
+		return store.Object{}, s.unwritten(ctx, key, c, err, also...)
 	}
-	known := maps.Clone(sums)
 	sum := md5.Sum(data.Bytes())
-	known[digest.MD5] = hex.EncodeToString(sum[:])
-	return s.stored(ctx, store.Object{Key: key, Size: b.Size, ETag: etagOf(out.ETag), Version: versionOf(out.VersionId)}, known)
+	sums[digest.MD5] = hex.EncodeToString(sum[:])
+	return s.stored(ctx, store.Object{Key: key, Size: b.Size, ETag: etagOf(out.ETag), Version: versionOf(out.VersionId)}, sums)
 }
 
 func md5Base64(data []byte) *string {
@@ -99,13 +111,13 @@ func (s *Store) encryption() (types.ServerSideEncryption, *string) {
 	return types.ServerSideEncryptionAwsKms, &s.opts.KMSKey
 }
 
-// unwritten is the error of a write.
-func (s *Store) unwritten(ctx context.Context, key string, c store.Cond, err error) error {
-	needs := "s3:PutObject"
+// unwritten is the error of a write, which needs s3:PutObject and also others.
+func (s *Store) unwritten(ctx context.Context, key string, c store.Cond, err error, also ...string) error {
+	needs := append([]string{"s3:PutObject"}, also...)
 	if s.opts.KMSKey != "" {
-		needs += " and kms:GenerateDataKey"
+		needs = append(needs, "kms:GenerateDataKey")
 	}
-	wrapped := s.fail(ctx, "writing", key, needs, err)
+	wrapped := s.fail(ctx, "writing", key, strings.Join(needs, " and "), err)
 	if c.ETag != "" && statusOf(err) == http.StatusNotFound && codeOf(err) != "NoSuchBucket" { // If-Match where nothing is
 		return fmt.Errorf("%w: %w", wrapped, store.ErrPrecondition)
 	}

@@ -28,7 +28,6 @@ type Rule struct {
 	ReplicaMods   bool   // changes to replicas are replicated back
 	TimeControl   bool   // RTC: a time is promised
 	Metrics       bool
-	Existing      bool // the old, no longer honoured ExistingObjectReplication
 }
 
 // ErrNoAnswer says that a server does not know such a question: nothing follows
@@ -81,7 +80,6 @@ func ruleOf(r types.ReplicationRule) Rule {
 		rule.KMSObjects = c.SseKmsEncryptedObjects != nil && c.SseKmsEncryptedObjects.Status == types.SseKmsEncryptedObjectsStatusEnabled
 		rule.ReplicaMods = c.ReplicaModifications != nil && c.ReplicaModifications.Status == types.ReplicaModificationsStatusEnabled
 	}
-	rule.Existing = r.ExistingObjectReplication != nil && r.ExistingObjectReplication.Status == types.ExistingObjectReplicationStatusEnabled
 	return rule
 }
 

@@ -1,19 +1,17 @@
 package s3
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"drkit/internal/store"
-	"drkit/manifest/digest"
 )
 
 var _ store.Retainer = (*Store)(nil)
@@ -28,15 +26,7 @@ func (s *Store) PutRetained(ctx context.Context, key string, b store.Body, c sto
 	if err := s.holds(ctx); err != nil {
 		return store.Object{}, err
 	}
-	for n := 1; ; n++ {
-		o, err := s.putHeld(ctx, key, b, c, until)
-		if codeOf(err) != "ConditionalRequestConflict" || n == conflicts {
-			return o, err
-		}
-		if err := wait(ctx, s.opts.Backoff, n); err != nil {
-			return store.Object{}, err
-		}
-	}
+	return s.undisturbed(ctx, func() (store.Object, error) { return s.putWhole(ctx, key, b, c, until) })
 }
 
 // holds proves that the bucket has Object Lock.
@@ -44,34 +34,15 @@ func (s *Store) holds(ctx context.Context) error {
 	out, err := call(ctx, s, func(c *s3.Client) (*s3.GetObjectLockConfigurationOutput, error) {
 		return c.GetObjectLockConfiguration(ctx, &s3.GetObjectLockConfigurationInput{Bucket: s.bucket()})
 	})
-	switch {
-	case err == nil && out.ObjectLockConfiguration != nil && out.ObjectLockConfiguration.ObjectLockEnabled == types.ObjectLockEnabledEnabled:
+	if err == nil && out.ObjectLockConfiguration != nil && out.ObjectLockConfiguration.ObjectLockEnabled == types.ObjectLockEnabledEnabled {
 		return nil
-	case err == nil, codeOf(err) == "ObjectLockConfigurationNotFoundError", statusOf(err) == http.StatusNotImplemented, statusOf(err) == http.StatusForbidden:
+	}
+	none := err == nil || codeOf(err) == "ObjectLockConfigurationNotFoundError" || statusOf(err) == http.StatusNotImplemented
+	err = s.fail(ctx, "asking for the object lock of", "", "s3:GetBucketObjectLockConfiguration", err)
+	if none || errors.Is(err, store.ErrDenied) || errors.Is(err, ErrNoAnswer) {
 		return fmt.Errorf("bucket %s: %w", s.opts.Bucket, store.ErrNoRetention)
 	}
-	return s.fail(ctx, "asking for the object lock of", "", "s3:GetBucketObjectLockConfiguration", err)
-}
-
-func (s *Store) putHeld(ctx context.Context, key string, b store.Body, c store.Cond, until time.Time) (store.Object, error) {
-	var data bytes.Buffer
-	sums, err := store.CopyBody(ctx, &data, key, b)
-	if err != nil {
-		return store.Object{}, err
-	}
-	in := &s3.PutObjectInput{Bucket: s.bucket(), Key: s.full(key), ContentLength: aws.Int64(b.Size), RequestPayer: s.payer(),
-		ObjectLockMode: types.ObjectLockModeCompliance, ObjectLockRetainUntilDate: aws.Time(until),
-		ChecksumAlgorithm: types.ChecksumAlgorithmSha256, ChecksumSHA256: toBase64(sums[digest.SHA256])}
-	in.IfNoneMatch, in.IfMatch = conditions(c)
-	in.ServerSideEncryption, in.SSEKMSKeyId = s.encryption()
-	out, err := call(ctx, s, func(cl *s3.Client) (*s3.PutObjectOutput, error) {
-		in.Body = bytes.NewReader(data.Bytes())
-		return cl.PutObject(ctx, in)
-	})
-	if err != nil {
-		return store.Object{}, s.unwritten(ctx, key, c, err)
-	}
-	return s.stored(ctx, store.Object{Key: key, Size: b.Size, ETag: etagOf(out.ETag), Version: versionOf(out.VersionId)}, sums)
+	return err
 }
 
 // Retained lists every version and asks for the retention of each.
@@ -81,21 +52,18 @@ func (s *Store) Retained(ctx context.Context, prefix string) iter.Seq2[store.Obj
 			yield(store.Object{}, err)
 			return
 		}
-		in := &s3.ListObjectVersionsInput{Bucket: s.bucket(), Prefix: s.full(prefix), EncodingType: types.EncodingTypeUrl, RequestPayer: s.payer()}
+		next := s.versionAnswers(prefix)
 		for {
-			out, err := call(ctx, s, func(c *s3.Client) (*s3.ListObjectVersionsOutput, error) { return c.ListObjectVersions(ctx, in) })
-			if err != nil || aws.ToString(out.Name) == "" || out.IsTruncated == nil {
-				yield(store.Object{}, firstErr(s.fail(ctx, "listing versions of", prefix, "s3:ListBucketVersions", err), s.noListing(prefix)))
+			page, more, err := next(ctx)
+			if page != nil && !s.heldOf(ctx, page, yield) {
 				return
 			}
-			if !s.heldOf(ctx, out, yield) || !*out.IsTruncated {
+			if err != nil {
+				yield(store.Object{}, err)
+			}
+			if err != nil || !more {
 				return
 			}
-			if in.KeyMarker, err = decoded(out.NextKeyMarker, out.EncodingType); err != nil || in.KeyMarker == nil {
-				yield(store.Object{}, firstErr(err, s.noListing(prefix)))
-				return
-			}
-			in.VersionIdMarker = out.NextVersionIdMarker
 		}
 	}
 }
@@ -103,12 +71,11 @@ func (s *Store) Retained(ctx context.Context, prefix string) iter.Seq2[store.Obj
 // heldOf yields the versions of one page that are held now; false: enough.
 func (s *Store) heldOf(ctx context.Context, page *s3.ListObjectVersionsOutput, yield func(store.Object, error) bool) bool {
 	for _, v := range page.Versions {
-		o, err := s.listed(aws.ToString(v.Key), page.EncodingType, aws.ToInt64(v.Size), v.LastModified, v.ETag)
-		if err != nil {
-			return yield(store.Object{}, err)
+		o, err := s.listedVersion(v, page.EncodingType)
+		held := false
+		if err == nil {
+			held, err = s.held(ctx, o)
 		}
-		o.Version = versionOf(v.VersionId)
-		held, err := s.held(ctx, o)
 		if (held || err != nil) && !yield(o, err) {
 			return false
 		}

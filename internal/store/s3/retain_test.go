@@ -2,6 +2,8 @@ package s3_test
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -60,5 +62,65 @@ func TestNoRetention(t *testing.T) {
 	}
 	if seen != 1 {
 		t.Errorf("%d answers", seen)
+	}
+}
+
+// A server that knows no checksum but MD5 holds a version, too.
+func TestRetentionWhenRequired(t *testing.T) {
+	b := start(t, s3test.Options{StoresFraming: true}, s3test.BucketOptions{ObjectLock: true})
+	s := b.open(t, func(o *s3.Options) { o.Checksums = s3.WhenRequired })
+	if _, err := s.PutRetained(t.Context(), "k", store.BytesBody([]byte("one")), store.Cond{Absent: true}, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	b.Deny("b", "", "PutObject")
+	_, err := s.PutRetained(t.Context(), "k2", store.BytesBody(nil), store.Cond{}, time.Now().Add(time.Hour))
+	named(t, err, store.ErrDenied, "s3:PutObject and s3:PutObjectRetention")
+}
+
+// Who may not ask for the lock has none that counts; who cannot ask at all, or gets
+// no answer, has an error.
+func TestAskingForTheLock(t *testing.T) {
+	for code, c := range map[string]struct {
+		status int
+		want   error
+	}{
+		"AccessDenied": {http.StatusForbidden, store.ErrNoRetention}, "NotImplemented": {http.StatusNotImplemented, store.ErrNoRetention},
+		"MethodNotAllowed": {http.StatusMethodNotAllowed, store.ErrNoRetention}, "InvalidAccessKeyId": {http.StatusForbidden, store.ErrUnreachable},
+		"ExpiredToken": {http.StatusBadRequest, store.ErrUnreachable}, "InternalError": {http.StatusInternalServerError, nil},
+	} {
+		s := start(t, s3test.Options{}, s3test.BucketOptions{ObjectLock: true}).before(t, func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			w.WriteHeader(c.status)
+			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
+		}).open(t)
+		_, err := s.PutRetained(t.Context(), "k", store.BytesBody(nil), store.Cond{}, time.Now().Add(time.Hour))
+		if named(t, err, c.want); errors.Is(err, store.ErrNoRetention) != (c.want == store.ErrNoRetention) {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
+
+// Pages of versions that lead nowhere are an error, however they go round.
+func TestRetainedInCircles(t *testing.T) {
+	for name, marker := range map[string]func(n int) string{"the same": func(int) string { return "v" }, "by turns": func(n int) string { return fmt.Sprint("v", n%3) }} {
+		asked := 0
+		s := start(t, s3test.Options{}, s3test.BucketOptions{ObjectLock: true}).before(t, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			switch {
+			case !r.URL.Query().Has("versions"):
+				next.ServeHTTP(w, r)
+			case asked > 20:
+				w.WriteHeader(http.StatusForbidden)
+			default:
+				fmt.Fprintf(w, `<ListVersionsResult><Name>b</Name><IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker><NextVersionIdMarker>%s</NextVersionIdMarker></ListVersionsResult>`, marker(asked))
+			}
+			asked++
+		}).open(t)
+		var last error
+		for _, err := range s.Retained(t.Context(), "") {
+			last = err
+		}
+		named(t, last, nil, "s3://b/", "not from where")
+		if t.Failed() {
+			t.Log(name)
+		}
 	}
 }

@@ -134,8 +134,10 @@ func (s *Store) attributes(ctx context.Context, o store.Object) ([]store.Piece, 
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if err != nil { // not allowed, not known there, not readable: so it will be for other objects
-			s.noParts.Store(statusOf(err) < 500 || statusOf(err) == http.StatusNotImplemented)
+		if err != nil {
+			if s.general(ctx, o.Key, err) {
+				s.noParts.Store(true)
+			}
 			return nil, nil
 		}
 		if out.ObjectParts == nil || len(out.ObjectParts.Parts) == 0 {
@@ -153,6 +155,19 @@ func (s *Store) attributes(ctx context.Context, o store.Object) ([]store.Piece, 
 		}
 		in.PartNumberMarker = &next
 	}
+}
+
+// general reports whether a question failed in a way in which it will for other
+// objects: not allowed, not known there, not readable. That the object has gone, the
+// server was busy or the credentials have to be renewed says nothing of those.
+func (s *Store) general(ctx context.Context, key string, err error) bool {
+	switch statusOf(err) {
+	case 0, http.StatusNotFound, http.StatusPreconditionFailed, http.StatusTooManyRequests:
+		return false
+	case http.StatusNotImplemented:
+		return true
+	}
+	return statusOf(err) < 500 && !errors.Is(s.fail(ctx, "asking for the parts of", key, "s3:GetObjectAttributes", err), store.ErrUnreachable)
 }
 
 // whole is the list of parts if it makes up the object, else nil: a list with

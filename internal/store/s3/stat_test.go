@@ -116,6 +116,37 @@ func TestPartsOfAMixedBucket(t *testing.T) {
 	}
 }
 
+// That one question for parts failed by chance says nothing of other objects.
+func TestPartsAreAskedForAgain(t *testing.T) {
+	parts := strings.Split(strings.Repeat("part ", 99)+"part", " ") // more than would be asked for one by one
+	for name, fail := range map[string]http.HandlerFunc{
+		"broken": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"gone":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
+		"expired": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			w.Write([]byte("<Error><Code>ExpiredToken</Code></Error>"))
+		},
+	} {
+		b := start(t, loose, s3test.BucketOptions{})
+		composite(t, b, "k", parts...)
+		failing := true
+		s := b.before(t, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if failing && r.URL.Query().Has("attributes") {
+				fail(w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		}).open(t)
+		if o, err := s.Stat(t.Context(), "k"); err != nil || len(o.Parts) != 0 {
+			t.Errorf("%s: %d parts, %v", name, len(o.Parts), err)
+		}
+		failing = false
+		if o, err := s.Stat(t.Context(), "k"); err != nil || len(o.Parts) != len(parts) {
+			t.Errorf("%s, then whole: %d parts, %v", name, len(o.Parts), err)
+		}
+	}
+}
+
 // A whole-object checksum needs no question for parts.
 func TestStatAsksOnce(t *testing.T) {
 	b := start(t, loose, s3test.BucketOptions{})

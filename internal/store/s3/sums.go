@@ -98,7 +98,7 @@ func partsOf(etag string) int {
 	return n
 }
 
-// setOf are the checksums of one part.
+// set are the checksums of one part.
 func (s stated) set() digest.Set {
 	set := digest.Set{}
 	for _, sum := range s.sums() {

@@ -10,7 +10,8 @@
 // store.Stater, store.Located, store.Claimless, store.Copier or
 // store.ReadWriter exactly when the one within is. Optional abilities that have
 // a neutral answer (store.Expecter, store.Pinned, store.Identified) are passed
-// on, or answered neutrally.
+// on, or answered neutrally. store.Glancer and store.Retainer are not: a decorated
+// store is described by Stat, and holds nothing back from deletion.
 package wrap
 
 import (
