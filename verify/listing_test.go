@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"drkit/internal/store"
 	"drkit/manifest"
@@ -84,6 +86,44 @@ func TestListingThatIsRight(t *testing.T) {
 	r := mustRelease(t, m, verify.Copy{Region: "eu", Store: cache(b), Bare: true}, verify.Options{})
 	if !r.Holds() || len(b.stats) != 64 || len(slices.Compact(slices.Sorted(slices.Values(b.stats)))) != 64 {
 		t.Errorf("holds %v; %d asked by name, want 64", r.Holds(), len(b.stats))
+	}
+}
+
+// slow is a bucket whose listing takes its time; lists counts them.
+type slow struct {
+	*bucket
+	takes time.Duration
+	lists *int
+}
+
+func (s slow) List(ctx context.Context, prefix string) iter.Seq2[store.Object, error] {
+	*s.lists++
+	time.Sleep(s.takes)
+	return s.bucket.List(ctx, prefix)
+}
+
+// A second listing tells what changed meanwhile. It is left out where it costs more
+// than one request and the first look was over in less than two seconds.
+func TestASecondListing(t *testing.T) {
+	for name, c := range map[string]struct {
+		objects int
+		takes   time.Duration
+		lists   int
+	}{
+		"one page":             {1000, 0, 2},
+		"two pages, a moment":  {1001, 1999 * time.Millisecond, 1},
+		"two pages, no moment": {1001, 2 * time.Second, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, b := listedOf(c.objects)
+				lists := 0
+				r := mustRelease(t, m, verify.Copy{Region: "eu", Store: slow{b, c.takes, &lists}, Bare: true}, verify.Options{})
+				if !r.Holds() || lists != c.lists {
+					t.Errorf("holds %v, listed %d times, want %d", r.Holds(), lists, c.lists)
+				}
+			})
+		})
 	}
 }
 

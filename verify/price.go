@@ -60,7 +60,7 @@ func EstimateAgainst(ctx context.Context, ref Reference, c Copy, opts Options) (
 }
 
 func estimate(o Options, places []*counting, verify func(Options) (Result, error)) (Estimate, error) {
-	o.Progress, o.State, o.Original = nil, nil, nil
+	o.Progress, o.State, o.Original, o.relist = nil, nil, nil, true
 	if o.Resolver != nil {
 		o.Resolver = countedResolver{places[len(places)-1]}
 	}

@@ -273,6 +273,11 @@ func (r *Result) arrange() {
 	})
 }
 
+// A verification that took no longer than moment, of a place with more objects than
+// one request lists, is not listed again: that would take as long as the verification itself,
+// and say no more than that nothing changed within a moment.
+const moment = 2 * time.Second
+
 // settle adds an error for each object that changed since the places were
 // listed, with one more listing of each, and for each that the listing does not
 // show as it is. At level presence the listing is all there is to say.
@@ -280,12 +285,15 @@ func (r *run) settle(ctx context.Context, places ...*place) error {
 	if r.opts.Level == Presence {
 		return nil
 	}
+	brief := time.Since(r.began) < moment && !r.opts.relist
 	found := make([][]ObjectError, len(places))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, p := range places {
 		g.Go(func() (err error) {
-			if found[i], err = p.settle(ctx); err != nil {
-				return err
+			if !brief || len(p.objects) <= keysPerPage {
+				if found[i], err = p.settle(ctx); err != nil {
+					return err
+				}
 			}
 			asked, err := r.spotCheck(ctx, p)
 			found[i] = append(found[i], asked...)

@@ -97,6 +97,7 @@ type Options struct {
 	Published bool
 
 	flights int           // objects judged at once: most of the time is spent waiting for answers
+	relist  bool          // the places are listed again however short it was
 	slots   chan struct{} // one of them is held while a large object is read
 }
 
