@@ -127,7 +127,7 @@ func runVerify(ctx context.Context, s *streams, o verifyOptions) error {
 	if err := o.clear(); err != nil {
 		return err
 	}
-	defer sparing()()
+	defer sparing(opts.Level == verify.ByContent || !opts.Sample.IsZero())()
 	meter := newMeter(s, mode)
 	defer meter.close()
 	opts.Progress = meter.progress()
