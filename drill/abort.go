@@ -48,7 +48,11 @@ func Abort(ctx context.Context, j Journal, undo map[string]UndoFunc, also ...Han
 		handlers: append([]Handler{j}, also...), undo: undo, closing: true,
 		undoTimeout: undoTimeout, grace: stopGrace, busy: map[string]chan struct{}{},
 	}
-	if err := x.emit("", 0, TypeRunAborting, RunAborting{Why: "its process ended without undo; aborted afterwards"}); err != nil && run.Aborting == nil {
+	why := "its process ended without undo; aborted afterwards"
+	if run.Held != nil {
+		why = "it was held (" + run.Held.Why + "); aborted afterwards"
+	}
+	if err := x.emit("", 0, TypeRunAborting, RunAborting{Why: why}); err != nil && run.Aborting == nil {
 		return run, err
 	}
 	_ = x.undoAll(ctx, func(ChangeState) bool { return true }) // told by Judge

@@ -57,10 +57,12 @@ func (r *Run) fits(e Event) error {
 		return fmt.Errorf("comes from process %d after process %d", e.Proc, r.Last.Proc)
 	case e.Mono < 0 || e.Proc == r.Last.Proc && e.Mono < r.Last.Mono:
 		return fmt.Errorf("is earlier (%v) than the event before it (%v)", e.Mono, r.Last.Mono)
-	case e.Proc != r.Last.Proc && r.ID != "" && e.Type != TypeRunAborting:
-		return fmt.Errorf("comes from a second process, which may only abort the run")
+	case e.Proc != r.Last.Proc && r.ID != "" && e.Type != TypeRunAborting && e.Type != TypeResumed:
+		return fmt.Errorf("comes from a second process, which has neither aborted nor resumed the run")
 	case r.Finished != nil && e.Type != TypeRunAborting:
 		return errors.New("comes after the end of the run")
+	case r.Held != nil && e.Proc == r.Last.Proc:
+		return errors.New("comes after the run was held, from the process that held it")
 	case r.Finished != nil && e.Proc == r.Last.Proc:
 		return errors.New("aborts a run that has ended, from the process that ended it")
 	case e.Step != "" && r.step(e.Step) == nil:
@@ -106,6 +108,8 @@ var folders = map[string]folder{
 	TypeRunStarted:   on(checkStarted, foldStarted),
 	TypeRunFinished:  on(checkFinished, foldFinished),
 	TypeRunAborting:  on(nil, foldAborting),
+	TypeHeld:         on(checkHeld, foldHeld),
+	TypeResumed:      on(checkResumed, foldResumed),
 	TypeStepStarted:  on(checkStepStarted, foldStepStarted),
 	TypeStepFinished: on(checkStepFinished, foldStepFinished),
 	TypeInstant:      on(checkInstant, foldInstant),

@@ -11,30 +11,52 @@ import (
 	"drkit/playbooks"
 )
 
-// step runs one step with its retries and reports whether it passed or was left out.
-func (x *exec) step(ctx context.Context, h StepHandler, s playbooks.Step) bool {
-	for attempt := 1; ; attempt++ {
-		if x.emit(s.ID, attempt, TypeStepStarted, StepStarted{Kind: s.Kind}) != nil {
-			return false
+// outcome is how a step ended, for those that come after it.
+type outcome int
+
+const (
+	stepDone   outcome = iota // passed, left out, or could not be judged
+	stepFailed                // or was stopped
+	stepHeld                  // waits for a person
+)
+
+// step runs one step with its retries.
+func (x *exec) step(ctx context.Context, h StepHandler, s playbooks.Step) outcome {
+	began := x.attempts(s.ID)
+	for attempt := began + 1; ; attempt++ {
+		if ctx.Err() != nil || x.emit(s.ID, attempt, TypeStepStarted, StepStarted{Kind: s.Kind}) != nil {
+			return stepFailed
 		}
-		err := x.attempt(ctx, h, s, attempt)
-		fin := finished(err)
-		if fin.Result == Passed && x.unmeasured(s.ID, attempt) {
-			fin.Result = Unmeasured
-		}
+		late, err := x.attempt(ctx, h, s, attempt)
+		last := attempt > began+s.Retries
+		hold := x.holds(s, err, late && last)
+		fin := x.finished(ctx, s.ID, attempt, err, hold != nil)
 		if x.emit(s.ID, attempt, TypeStepFinished, fin) != nil || ctx.Err() != nil {
-			return false
+			return stepFailed
 		}
-		if fin.Result != Failed {
-			return true
-		}
-		if attempt > s.Retries || errors.As(err, new(panicked)) {
-			return false
+		switch {
+		case hold != nil:
+			x.hold(hold)
+			return stepHeld
+		case fin.Result != Failed:
+			return stepDone
+		case last || errors.As(err, new(panicked)):
+			return stepFailed
 		}
 		if x.undoAll(ctx, func(c ChangeState) bool { return c.Step == s.ID && c.Attempt == attempt }) != nil {
-			return false
+			return stepFailed
 		}
 	}
+}
+
+// attempts is how often a step was begun so far, by this process or another.
+func (x *exec) attempts(id string) (n int) {
+	x.look(func(r *Run) {
+		if s := r.step(id); s != nil {
+			n = s.Attempts
+		}
+	})
+	return n
 }
 
 // timedOut is the cause of a step's context that ran out of its own time-out.
@@ -46,25 +68,25 @@ func (t timedOut) Error() string { return fmt.Sprintf("ran out of its time of %v
 func (t timedOut) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // attempt calls the handler once. A handler that says all is well beside a red
-// gate of its own is not believed.
-func (x *exec) attempt(ctx context.Context, h StepHandler, s playbooks.Step, n int) error {
+// gate of its own is not believed. late says that the step ran out of its time.
+func (x *exec) attempt(ctx context.Context, h StepHandler, s playbooks.Step, n int) (late bool, err error) {
 	if s.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, s.Timeout, timedOut{s.Timeout})
 		defer cancel()
 	}
-	err := x.await(ctx, func(ctx context.Context) error { return h.Do(ctx, s, &scope{x, s.ID, n}) })
+	err = x.await(ctx, func(ctx context.Context) error { return h.Do(ctx, s, &scope{x, s.ID, n}) })
 	var p panicked
 	if errors.As(err, &p) {
 		x.logStack(s.ID, n, p.stack)
 	}
 	if err == nil {
-		return x.redGate(s.ID, n)
+		return false, x.redGate(s.ID, n)
 	}
 	if cause := context.Cause(ctx); errors.As(cause, new(timedOut)) && !errors.Is(err, ErrLeft) {
-		return outOfTime(cause, err)
+		return true, outOfTime(cause, err)
 	}
-	return err
+	return false, err
 }
 
 // outOfTime makes a time-out a failed gate, unless the handler's error says better.
@@ -112,13 +134,25 @@ func (x *exec) logStack(step string, attempt int, stack []byte) {
 	}
 }
 
-// finished turns what a handler returned into the step's result.
-func finished(err error) StepFinished {
+// finished turns what a handler returned into the step's result. What was stopped
+// or waits for a person is not judged, unless a gate of its own is red.
+func (x *exec) finished(ctx context.Context, step string, attempt int, err error, held bool) StepFinished {
+	var beside groupFailed
+	stopped := err != nil && errors.As(context.Cause(ctx), &beside)
 	switch {
+	case err == nil && x.unmeasured(step, attempt):
+		return StepFinished{Result: Unmeasured}
 	case err == nil:
 		return StepFinished{Result: Passed}
 	case errors.Is(err, ErrSkip):
 		return StepFinished{Result: Skipped, Error: err.Error(), Hint: errext.Hint(err)}
 	}
-	return StepFinished{Result: Failed, Error: err.Error(), Hint: errext.Hint(err), Status: int(errext.StatusOf(err))}
+	fin := StepFinished{Result: Failed, Error: err.Error(), Hint: errext.Hint(err), Status: int(errext.StatusOf(err))}
+	if (held || stopped) && x.redGate(step, attempt) == nil {
+		fin.Result, fin.Status = Unmeasured, 0
+	}
+	if stopped {
+		fin.Error = beside.Error()
+	}
+	return fin
 }

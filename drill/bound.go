@@ -43,6 +43,9 @@ func bounded(data any) any {
 	case Undone:
 		d.Error = cut(d.Error)
 		return d
+	case Held:
+		d.Why, d.Next = cut(d.Why), cut(d.Next)
+		return d
 	case RunAborting:
 		d.Why = cut(d.Why)
 		return d

@@ -74,11 +74,22 @@ func (r *Run) Segment(from, to string) Segment {
 		if !s.Measured {
 			s.Why = fmt.Sprintf("%s was stamped after %s", from, to)
 		}
-		for i := a.steps; i < b.steps; i++ {
-			s.Budget += r.Steps[i].Budget
-		}
+		s.Budget = budgetOf(r.Steps[min(a.steps, b.steps):b.steps])
 	}
 	return s
+}
+
+// budgetOf is the budget of steps in a row: of those that run side by side, the
+// largest one counts.
+func budgetOf(steps []StepState) (sum time.Duration) {
+	var side time.Duration // of the group so far
+	for i, s := range steps {
+		if i == 0 || s.Group == "" || s.Group != steps[i-1].Group {
+			sum, side = sum+side, 0
+		}
+		side = max(side, s.Budget)
+	}
+	return sum + side
 }
 
 // RTO is the judged figure: declared → steady. Without one, ok is false and why

@@ -25,6 +25,8 @@ const (
 	TypeRunStarted   = "run.started"   // RunStarted
 	TypeRunFinished  = "run.finished"  // RunFinished
 	TypeRunAborting  = "run.aborting"  // RunAborting
+	TypeHeld         = "run.held"      // Held: nothing is undone, and the run waits for a person
+	TypeResumed      = "run.resumed"   // Resumed: another process goes on
 	TypeStepStarted  = "step.started"  // StepStarted
 	TypeStepFinished = "step.finished" // StepFinished
 	TypeInstant      = "instant"       // Instant
@@ -124,6 +126,8 @@ type StepPlan struct {
 	Kind   string        `json:"kind"`
 	Text   string        `json:"text,omitempty"`
 	Budget time.Duration `json:"budget,omitempty"`
+	Group  string        `json:"group,omitempty"` // steps in a row of one group run side by side
+	Who    string        `json:"who,omitempty"`   // who has to act in it
 }
 
 // RunFinished closes a run; Status is the exit status.
@@ -145,6 +149,25 @@ type Reason struct {
 type RunAborting struct {
 	Why    string `json:"why"`
 	Signal string `json:"signal,omitempty"`
+}
+
+// Held says that the run stops here until a person goes on or aborts it. What it
+// changed stays, and its clock goes on.
+type Held struct {
+	Why  string `json:"why"`
+	Step string `json:"step,omitempty"` // at which it stopped; "": between two steps
+	Next string `json:"next"`           // what to do to go on, with the command
+	By   string `json:"by"`             // who held it: HeldByTool, or a person as the machine knows them
+	For  string `json:"for,omitempty"`  // who has to act, as the playbook's step says
+}
+
+// HeldByTool is Held.By of a run that no person held.
+const HeldByTool = "drkit"
+
+// Resumed says that another process goes on with a run that was held, or whose
+// process was gone.
+type Resumed struct {
+	By string `json:"by,omitempty"` // user@host of the operator, as the machine says
 }
 
 // StepStarted opens a step.

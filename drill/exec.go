@@ -20,7 +20,7 @@ type exec struct {
 	stop  context.CancelCauseFunc // ends the steps when the journal fails
 
 	undo               map[string]UndoFunc
-	leave              <-chan struct{}
+	leave, pause       <-chan struct{}
 	undoTimeout, grace time.Duration
 
 	mu         sync.Mutex
@@ -30,6 +30,7 @@ type exec struct {
 	closing    bool                     // no further changes
 	over       bool                     // no further events
 	left       bool                     // left without undo
+	held       *Held                    // why the run stops here for a person; nil: it does not
 	changes    int                      // intents so far
 	busy       map[string]chan struct{} // changes under way; closed when done
 }

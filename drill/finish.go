@@ -10,7 +10,13 @@ import (
 // end closes the run: it takes back what is left, judges, and journals the end.
 // An undo has its own, fresh context: the run's may be cancelled already.
 func (x *exec) end(ctx context.Context) (*Run, error) {
-	if cause := x.close(ctx); cause != nil {
+	cause := x.close(ctx)
+	if cause == nil && x.holding() {
+		if err := x.keep(); err != nil {
+			return x.run, err
+		}
+	}
+	if cause != nil {
 		_ = x.emit("", 0, TypeRunAborting, aborting(cause)) // a failed journal is told below
 	}
 	if !x.hasLeft() {
@@ -18,7 +24,7 @@ func (x *exec) end(ctx context.Context) (*Run, error) {
 	}
 	if x.hasLeft() {
 		err := fmt.Errorf("run %s: %w", x.id, ErrLeft)
-		return x.run, errext.WithHint(errext.WithStatus(err, errext.Unclean), "run `drkit drill abort "+x.id+"` to take its changes back")
+		return x.run, errext.WithHint(errext.WithStatus(err, errext.Unclean), "`drkit drill resume "+x.id+"` goes on with it, `drkit drill abort "+x.id+"` takes its changes back")
 	}
 	return x.run, x.finish()
 }

@@ -46,15 +46,46 @@ func foldFinished(r *Run, e Event, f RunFinished) {
 }
 
 func foldAborting(r *Run, _ Event, a RunAborting) {
-	r.Aborting, r.Finished, r.Ended = &a, nil, Stamp{}
+	r.Aborting, r.Finished, r.Ended, r.Held = &a, nil, Stamp{}, nil
+}
+
+func checkHeld(r *Run, _ Event, _ Held) error {
+	if now := r.Current(); now != nil {
+		return fmt.Errorf("holds the run while step %q runs", now.ID)
+	}
+	return nil
+}
+
+func foldHeld(r *Run, _ Event, h Held) { r.Held = &h }
+
+func checkResumed(r *Run, e Event, _ Resumed) error {
+	switch {
+	case e.Proc == r.Last.Proc:
+		return errors.New("resumes the run from the process that ran it")
+	case r.Aborting != nil:
+		return errors.New("resumes a run whose changes are being taken back")
+	}
+	return nil
+}
+
+// foldResumed ends what was under way when the process before ended.
+func foldResumed(r *Run, e Event, x Resumed) {
+	r.Held = nil
+	r.Resumes = append(r.Resumes, ResumedState{x, stamp(e)})
+	for _, s := range r.RunningSteps() {
+		s.Ended, s.Result, s.Error = stamp(e), Unmeasured, "was cut off when its process ended"
+	}
 }
 
 func checkStepStarted(r *Run, e Event, _ StepStarted) error {
 	if e.Step == "" {
 		return errors.New("names no step")
 	}
-	if now := r.Current(); now != nil {
-		return fmt.Errorf("begins while step %q runs", now.ID)
+	group := r.step(e.Step).Group
+	for _, now := range r.RunningSteps() {
+		if group == "" || now.Group != group || now.ID == e.Step {
+			return fmt.Errorf("begins while step %q runs", now.ID)
+		}
 	}
 	return nil
 }

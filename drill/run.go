@@ -30,6 +30,8 @@ type Run struct {
 	Logs       []Log      // the newest LogTail lines
 
 	Aborting *RunAborting // nil: not cut short
+	Held     *Held        // nil: not held, or gone on with since
+	Resumes  []ResumedState
 	Finished *RunFinished // nil: still running, or killed
 	Ended    Stamp        // of Finished
 }
@@ -114,17 +116,33 @@ type ChangeState struct {
 	UndoError string // what the undo said; why the absence is not proven
 }
 
-// Running says that the run has not been closed.
-func (r *Run) Running() bool { return r.ID != "" && r.Finished == nil }
+// ResumedState is a moment from which another process went on.
+type ResumedState struct {
+	Resumed
+	At Stamp
+}
 
-// Current is the step under way, nil between steps.
+// Running says that a process should be at it: the run is neither closed nor held.
+func (r *Run) Running() bool { return r.ID != "" && r.Finished == nil && r.Held == nil }
+
+// Current is the first step under way, nil between steps.
 func (r *Run) Current() *StepState {
-	for i := range r.Steps {
-		if r.Steps[i].Running() {
-			return &r.Steps[i]
-		}
+	if all := r.RunningSteps(); len(all) > 0 {
+		return all[0]
 	}
 	return nil
+}
+
+// RunningSteps are the steps under way, in the plan's order: more than one in a
+// group of steps that run side by side.
+func (r *Run) RunningSteps() []*StepState {
+	var all []*StepState
+	for i := range r.Steps {
+		if r.Steps[i].Running() {
+			all = append(all, &r.Steps[i])
+		}
+	}
+	return all
 }
 
 // Instant returns the stamp of a moment of the recovery clock.

@@ -19,8 +19,12 @@ var (
 	// ErrOver answers what comes after the end of a run or of its steps.
 	ErrOver = errors.New("the run is over")
 	// ErrLeft says that the run was left at once, without undo: the journal is
-	// open, and drill abort takes the changes back.
+	// open; drill resume goes on, and drill abort takes the changes back.
 	ErrLeft = errors.New("the run was left without undo")
+	// ErrPaused holds the run for a person: nothing is undone, nothing more is
+	// begun, and drill resume runs the step again. A step's error wraps it; its
+	// hint says what the person has to do.
+	ErrPaused = errors.New("the run is held")
 )
 
 // Names of the signals that a RunAborting carries.
@@ -47,6 +51,8 @@ type Runner struct {
 	// Ctrl-C). The first one is the cancelling of Run's context; its cause may
 	// carry errext.Terminated for SIGTERM.
 	Leave <-chan struct{}
+	// Pause, when closed, holds the run before its next step: a person wants it.
+	Pause <-chan struct{}
 
 	UndoTimeout time.Duration // for one undo; 0: one minute
 	StopGrace   time.Duration // for a step to end after its context; 0: 15 seconds
@@ -55,33 +61,43 @@ type Runner struct {
 // Run checks all steps before anything is changed, then runs them in order, takes
 // back what they changed, and judges. The verdict is in Run.Finished. The error
 // is for what has no verdict: wrong use (2), a journal that could not be written
-// (6, undo has run all the same), a run that was left (8).
+// (6, undo has run all the same), a run that is held for a person (7, Run.Held,
+// nothing is undone), a run that was left (8).
 //
 // start names service, mode, release, regions and objectives; its steps are
-// taken from the playbook.
+// those of the playbook that belong to its mode.
 func (rn *Runner) Run(ctx context.Context, id string, start RunStarted) (*Run, error) {
 	if err := rn.usable(id, start); err != nil {
 		return nil, errext.WithStatus(err, errext.Usage)
 	}
-	start.Steps = planOf(rn.Playbook)
+	if start.Mode == "" {
+		start.Mode = rn.Playbook.Mode
+	}
+	plan := inMode(rn.Playbook.Steps, start.Mode)
+	start.Steps = planOf(plan)
 	if start.Playbook == "" {
 		start.Playbook = rn.Playbook.Name
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	x := &exec{
-		id: id, proc: 1, run: &Run{}, began: time.Now(), stop: cancel,
-		handlers: slices.Clone(rn.Handlers), undo: rn.Undo, leave: rn.Leave,
-		undoTimeout: orElse(rn.UndoTimeout, undoTimeout), grace: orElse(rn.StopGrace, stopGrace),
-		busy: map[string]chan struct{}{},
-	}
+	x := rn.exec(id, &Run{}, cancel)
 	if err := x.emit("", 0, TypeRunStarted, start); err != nil {
 		return x.run, err
 	}
-	if rn.check(ctx, x) {
-		rn.steps(ctx, x)
+	if rn.check(ctx, x, plan) {
+		rn.steps(ctx, x, plan)
 	}
 	return x.end(ctx)
+}
+
+// exec is this process's part of a run.
+func (rn *Runner) exec(id string, run *Run, stop context.CancelCauseFunc) *exec {
+	return &exec{
+		id: id, proc: run.Last.Proc + 1, run: run, began: time.Now(), stop: stop,
+		handlers: slices.Clone(rn.Handlers), undo: rn.Undo, leave: rn.Leave, pause: rn.Pause,
+		undoTimeout: orElse(rn.UndoTimeout, undoTimeout), grace: orElse(rn.StopGrace, stopGrace),
+		busy: map[string]chan struct{}{},
+	}
 }
 
 func orElse(d, other time.Duration) time.Duration {
@@ -105,18 +121,31 @@ func (rn *Runner) usable(id string, start RunStarted) error {
 	return nil
 }
 
-func planOf(p playbooks.Playbook) []StepPlan {
+// inMode are the steps of a playbook that belong to a mode; the others are not in
+// the plan at all.
+func inMode(steps []playbooks.Step, mode string) []playbooks.Step {
+	return slices.DeleteFunc(slices.Clone(steps), func(s playbooks.Step) bool {
+		return len(s.Modes) > 0 && !slices.Contains(s.Modes, mode)
+	})
+}
+
+func planOf(steps []playbooks.Step) []StepPlan {
 	var all []StepPlan
-	for _, s := range p.Steps {
-		all = append(all, StepPlan{ID: s.ID, Kind: s.Kind, Text: s.Text, Budget: s.Budget})
+	for _, s := range steps {
+		all = append(all, StepPlan{ID: s.ID, Kind: s.Kind, Text: s.Text, Budget: s.Budget, Group: s.Group, Who: s.Who})
 	}
 	return all
 }
 
 // check asks every step for its problems and journals all of them. It reports
 // whether the run may begin.
-func (rn *Runner) check(ctx context.Context, x *exec) bool {
-	for _, s := range rn.Playbook.Steps {
+func (rn *Runner) check(ctx context.Context, x *exec, plan []playbooks.Step) bool {
+	if len(plan) == 0 {
+		p := Problem{What: fmt.Sprintf("no step of playbook %q belongs to this run's mode", rn.Playbook.Name), Hint: "see its modes with drkit playbook show"}
+		_ = x.emit("", 0, TypeProblem, p) // a failed journal is told at the end
+		return false
+	}
+	for _, s := range plan {
 		if ctx.Err() != nil {
 			return false
 		}
@@ -136,8 +165,8 @@ func (rn *Runner) problems(ctx context.Context, x *exec, s playbooks.Step) []err
 	switch {
 	case !known:
 		return []error{fmt.Errorf("unknown kind of step %q", s.Kind)}
-	case s.OnTimeout != "" && s.OnTimeout != playbooks.Abort:
-		return []error{fmt.Errorf("on_timeout: %s is not supported: nothing here can take a held run up again", s.OnTimeout)}
+	case s.OnTimeout != "" && s.OnTimeout != playbooks.Abort && s.OnTimeout != playbooks.Hold:
+		return []error{fmt.Errorf("unknown action on_timeout: %s", s.OnTimeout)}
 	case s.When != "" && s.When != playbooks.Passed && s.When != playbooks.Always:
 		return []error{fmt.Errorf("unknown condition when: %s", s.When)}
 	}
@@ -154,16 +183,27 @@ func (rn *Runner) problems(ctx context.Context, x *exec, s playbooks.Step) []err
 	return found
 }
 
-// steps runs the steps in order. After one failed, only those that always run
-// are left; an interrupt or a failed journal ends all.
-func (rn *Runner) steps(ctx context.Context, x *exec) {
+// steps runs the steps in order, group by group. After one failed, only those
+// that always run are left; an interrupt, a hold or a failed journal ends all.
+func (rn *Runner) steps(ctx context.Context, x *exec, plan []playbooks.Step) {
 	failed := false
-	for _, s := range rn.Playbook.Steps {
-		if failed && s.When != playbooks.Always {
+	for _, g := range groups(plan) {
+		if failed {
+			g = slices.DeleteFunc(g, func(s playbooks.Step) bool { return s.When != playbooks.Always })
+		}
+		if len(g) == 0 {
 			continue
 		}
-		if !x.step(ctx, rn.Steps[s.Kind], s) {
+		if x.wantsPause() {
+			x.hold(&Held{Why: "a person paused it", By: byPerson(x.run.Plan)})
+			return
+		}
+		switch rn.group(ctx, x, g) {
+		case stepFailed:
 			failed = true
+			x.unhold()
+		case stepHeld:
+			return
 		}
 		if ctx.Err() != nil || x.hasLeft() {
 			return

@@ -53,7 +53,7 @@ func TestChecksOfAllStepsComeFirst(t *testing.T) {
 		rn.Steps["cleanup"] = do{check: func() []error { panic("oops") }}
 		delete(rn.Steps, "steady")
 		rn.Playbook.Steps[1].When = "never"
-		rn.Playbook.Steps[4].OnTimeout = playbooks.Hold
+		rn.Playbook.Steps[4].OnTimeout = "continue"
 		r, err := rn.Run(t.Context(), "R1", promise())
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestChecksOfAllStepsComeFirst(t *testing.T) {
 		if len(r.Finished.Reasons) != 6 || len(r.Changes) != 0 || !r.Steps[0].Started.IsZero() {
 			t.Errorf("reasons %+v, changes %v", r.Finished.Reasons, r.Changes)
 		}
-		for _, text := range []string{"step boot: no such command: vllm", "port 8000 is taken", "unknown kind", "panic: oops", "when: never", "on_timeout: hold"} {
+		for _, text := range []string{"step boot: no such command: vllm", "port 8000 is taken", "unknown kind", "panic: oops", "when: never", "on_timeout: continue"} {
 			wantReason(t, r, text)
 		}
 		if r.Finished.Reasons[1].Hint != "install it" {

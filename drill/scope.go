@@ -23,7 +23,7 @@ var (
 
 // reserved are the events that only the runner writes.
 var reserved = map[string]bool{
-	TypeRunStarted: true, TypeRunFinished: true, TypeRunAborting: true, TypeStepStarted: true, TypeStepFinished: true,
+	TypeRunStarted: true, TypeRunFinished: true, TypeRunAborting: true, TypeHeld: true, TypeResumed: true, TypeStepStarted: true, TypeStepFinished: true,
 	TypeProblem: true, TypeIntent: true, TypeChanged: true, TypeUndone: true,
 }
 
@@ -75,8 +75,7 @@ func (x *exec) intend(step string, attempt int, what string, u Undo) (id string,
 		x.mu.Unlock()
 		return "", nil, ErrOver
 	}
-	x.changes++
-	id = fmt.Sprintf("change-%d", x.changes)
+	id = x.newChange()
 	ch := make(chan struct{})
 	x.busy[id] = ch
 	x.mu.Unlock()
@@ -91,6 +90,17 @@ func (x *exec) intend(step string, attempt int, what string, u Undo) (id string,
 		return "", nil, err
 	}
 	return id, done, nil
+}
+
+// newChange is an id that no change of the run has, this process's or another's.
+func (x *exec) newChange() string {
+	for {
+		x.changes++
+		id := fmt.Sprintf("change-%d", x.changes)
+		if x.run.change(id) == nil {
+			return id
+		}
+	}
 }
 
 // undoAll takes back the changes that match, newest first. It goes on after a

@@ -49,6 +49,9 @@ type Step struct {
 	Budget          time.Duration // how long it should take; 0: not budgeted
 	Timeout         time.Duration // when it is given up
 	Retries         int           // attempts after the first
+	Group           string        // steps in a row of one group run side by side; "": alone
+	Modes           []string      // the run's modes that the step belongs to; empty: every mode
+	Who             string        // of a step that waits for people: who has to act
 	With            yaml.Node     // the zero node when the step has none
 	Line            int
 

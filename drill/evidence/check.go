@@ -37,7 +37,7 @@ type RunAudit struct {
 	Run     string `json:"run"`
 	Verdict string `json:"verdict"` // recomputed from its journal; "": it has not ended
 	Status  int    `json:"status"`
-	State   string `json:"state"` // closed, live, open; empty: it never began
+	State   string `json:"state"` // closed, live, held, open; empty: it never began
 }
 
 // The states of a ledger's tail.
@@ -235,6 +235,11 @@ func (c *checker) listed() {
 	if ledger.Live(c.dir, c.run) {
 		c.state = "live"
 		c.audit.note("run %s is going on", c.run)
+		return
+	}
+	if c.folded != nil && c.folded.Held != nil {
+		c.state = "held"
+		c.audit.note("run %s is held (%s): drkit drill resume %s goes on with it", c.run, c.folded.Held.Why, c.run)
 		return
 	}
 	c.fault("", ledger.Fault{Record: c.records[0].Seq, What: fmt.Sprintf("record %d of the ledger opens it, and none closes it: it was killed, or its closing record was taken away", c.records[0].Seq),

@@ -81,6 +81,10 @@ func line(e drill.Event, r *drill.Run) (mark, text string) {
 		return stepLine(e.Step, r)
 	case drill.TypeRunAborting:
 		return "✗", "ends early: " + r.Aborting.Why
+	case drill.TypeHeld:
+		return "●", "held: " + r.Held.Why + " → " + r.Held.Next
+	case drill.TypeResumed:
+		return "●", "run " + r.ID + ": another process goes on with it"
 	case drill.TypeRunFinished:
 		return finishLine(r)
 	case drill.TypeIntent, drill.TypeChanged, drill.TypeUndone:
