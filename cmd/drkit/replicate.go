@@ -288,6 +288,8 @@ func probeBorders(ctx context.Context, svc *service.Service, c chosen) (func(man
 	return nil, nil
 }
 
+const maxProbes = 64 << 20 // bytes of a recording
+
 // probeBytes reads the recording from the source region's store, or from where
 // it was recorded when it is not there yet.
 func probeBytes(ctx context.Context, svc *service.Service, c chosen, f manifest.File) ([]byte, error) {
@@ -295,7 +297,11 @@ func probeBytes(ctx context.Context, svc *service.Service, c chosen, f manifest.
 	if err != nil {
 		return nil, err
 	}
-	data, err := readObject(ctx, source.store, release.Key(release.Prefix(svc.Metadata.Name, c.manifest.Release), f))
+	var data []byte
+	o, err := source.store.Stat(ctx, release.Key(release.Prefix(svc.Metadata.Name, c.manifest.Release), f))
+	if err == nil {
+		data, err = store.ReadAll(ctx, source.store, o, maxProbes)
+	}
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return os.ReadFile(svc.Engine.Probes.Path)
 	}

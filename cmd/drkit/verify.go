@@ -124,7 +124,7 @@ func runVerify(ctx context.Context, s *streams, o verifyOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := o.clear(); err != nil {
+	if err := errors.Join(o.clear(), removeOld(o.Result)); err != nil {
 		return err
 	}
 	defer sparing(opts.Level == verify.ByContent || !opts.Sample.IsZero())()

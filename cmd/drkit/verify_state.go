@@ -60,11 +60,20 @@ func (o partOption) clear() error {
 	if o.Partial == "" {
 		return nil
 	}
-	err := os.Remove(o.partFile(".json"))
-	if errors.Is(err, fs.ErrNotExist) {
+	return removeOld(o.partFile(".json"))
+}
+
+// removeOld removes a result of before, which an interrupted verification would
+// leave to be taken for its own.
+func removeOld(file string) error {
+	info, err := os.Stat(file)
+	if file == "" || errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
 		return nil
 	}
-	return errext.WithHint(err, "see that "+o.Partial+" may be written to")
+	if err == nil {
+		err = os.Remove(file)
+	}
+	return errext.WithHint(err, "see that "+filepath.Dir(file)+" may be written to")
 }
 
 // partFile is a shard's own file.

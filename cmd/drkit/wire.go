@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -412,17 +411,3 @@ func waivers(svc *service.Service) []manifest.Waiver {
 
 // now is the moment at which expiries are judged.
 func now() time.Time { return time.Now() }
-
-// readObject reads a small object whole.
-func readObject(ctx context.Context, s store.ReadWriter, key string) ([]byte, error) {
-	o, err := s.Stat(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	r, err := s.Open(ctx, o, 0, -1)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return io.ReadAll(r)
-}
