@@ -112,6 +112,8 @@ var folders = map[string]folder{
 	TypeResumed:      on(checkResumed, foldResumed),
 	TypeStepStarted:  on(checkStepStarted, foldStepStarted),
 	TypeStepFinished: on(checkStepFinished, foldStepFinished),
+	TypeRechecked:    on(checkRechecked, foldRechecked),
+	TypeMemo:         on(checkMemo, foldMemo),
 	TypeInstant:      on(checkInstant, foldInstant),
 	TypeGate:         on(checkGate, foldGate),
 	TypeProof:        on(checkProof, foldProof),

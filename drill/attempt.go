@@ -135,10 +135,10 @@ func (x *exec) logStack(step string, attempt int, stack []byte) {
 }
 
 // finished turns what a handler returned into the step's result. What was stopped
-// or waits for a person is not judged, unless a gate of its own is red.
+// from outside or waits for a person is not judged, unless a gate of its own is red.
 func (x *exec) finished(ctx context.Context, step string, attempt int, err error, held bool) StepFinished {
 	var beside groupFailed
-	stopped := err != nil && errors.As(context.Cause(ctx), &beside)
+	stopped := ctx.Err() != nil
 	switch {
 	case err == nil && x.unmeasured(step, attempt):
 		return StepFinished{Result: Unmeasured}
@@ -151,7 +151,7 @@ func (x *exec) finished(ctx context.Context, step string, attempt int, err error
 	if (held || stopped) && x.redGate(step, attempt) == nil {
 		fin.Result, fin.Status = Unmeasured, 0
 	}
-	if stopped {
+	if stopped && errors.As(context.Cause(ctx), &beside) {
 		fin.Error = beside.Error()
 	}
 	return fin

@@ -46,6 +46,9 @@ func bounded(data any) any {
 	case Held:
 		d.Why, d.Next = cut(d.Why), cut(d.Next)
 		return d
+	case Rechecked:
+		d.Why = cut(d.Why)
+		return d
 	case RunAborting:
 		d.Why = cut(d.Why)
 		return d

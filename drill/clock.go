@@ -74,7 +74,7 @@ func (r *Run) Segment(from, to string) Segment {
 		if !s.Measured {
 			s.Why = fmt.Sprintf("%s was stamped after %s", from, to)
 		}
-		s.Budget = budgetOf(r.Steps[min(a.steps, b.steps):b.steps])
+		s.Budget = budgetOf(r.Steps[min(a.steps, b.steps):b.steps]) // of one group: none that both could share
 	}
 	return s
 }
@@ -103,7 +103,7 @@ func (r *Run) RTO() (d time.Duration, ok bool, why string) {
 		return 0, false, why
 	}
 	if s.Clock == ClockWall {
-		why = "by the wall clock, across two processes"
+		why = "by wall clock, across processes"
 	}
 	return s.Elapsed, true, why
 }

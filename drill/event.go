@@ -22,26 +22,28 @@ type Event struct {
 
 // The types of events and the struct that each carries.
 const (
-	TypeRunStarted   = "run.started"   // RunStarted
-	TypeRunFinished  = "run.finished"  // RunFinished
-	TypeRunAborting  = "run.aborting"  // RunAborting
-	TypeHeld         = "run.held"      // Held: nothing is undone, and the run waits for a person
-	TypeResumed      = "run.resumed"   // Resumed: another process goes on
-	TypeStepStarted  = "step.started"  // StepStarted
-	TypeStepFinished = "step.finished" // StepFinished
-	TypeInstant      = "instant"       // Instant
-	TypeGate         = "gate"          // Gate
-	TypeProof        = "proof"         // Proof
-	TypeProblem      = "problem"       // Problem: found by a check before the clock
-	TypeComponent    = "component"     // Component: which engine or router took part
-	TypeIntent       = "change.intent" // Intent: before a change is made
-	TypeChanged      = "change.done"   // Changed: what came of it
-	TypeUndone       = "change.undone" // Undone: after it was taken back
-	TypePhase        = "phase"         // Phase: a stretch of an engine's boot
-	TypeTraffic      = "traffic"       // TrafficWindow
-	TypeNote         = "note"          // Note
-	TypeProgress     = "progress"      // Progress; may be dropped
-	TypeLog          = "log"           // Log; may be dropped
+	TypeRunStarted   = "run.started"    // RunStarted
+	TypeRunFinished  = "run.finished"   // RunFinished
+	TypeRunAborting  = "run.aborting"   // RunAborting
+	TypeHeld         = "run.held"       // Held: nothing is undone, and the run waits for a person
+	TypeResumed      = "run.resumed"    // Resumed: another process goes on
+	TypeStepStarted  = "step.started"   // StepStarted
+	TypeStepFinished = "step.finished"  // StepFinished
+	TypeRechecked    = "step.rechecked" // Rechecked: whether a finished step still holds, seen by a later process
+	TypeMemo         = "memo"           // Memo: what a later process has to know
+	TypeInstant      = "instant"        // Instant
+	TypeGate         = "gate"           // Gate
+	TypeProof        = "proof"          // Proof
+	TypeProblem      = "problem"        // Problem: found by a check before the clock
+	TypeComponent    = "component"      // Component: which engine or router took part
+	TypeIntent       = "change.intent"  // Intent: before a change is made
+	TypeChanged      = "change.done"    // Changed: what came of it
+	TypeUndone       = "change.undone"  // Undone: after it was taken back
+	TypePhase        = "phase"          // Phase: a stretch of an engine's boot
+	TypeTraffic      = "traffic"        // TrafficWindow
+	TypeNote         = "note"           // Note
+	TypeProgress     = "progress"       // Progress; may be dropped
+	TypeLog          = "log"            // Log; may be dropped
 )
 
 // RunStarted opens a journal: it fixes objectives and plan before the clock.
@@ -167,7 +169,22 @@ const HeldByTool = "drkit"
 // Resumed says that another process goes on with a run that was held, or whose
 // process was gone.
 type Resumed struct {
-	By string `json:"by,omitempty"` // user@host of the operator, as the machine says
+	By   string `json:"by,omitempty"`   // user@host of the operator, as the machine says
+	Tool string `json:"tool,omitempty"` // version of the program that goes on
+}
+
+// Rechecked says whether what a finished step reached still holds when another
+// process goes on. One that does not is run again, and every step after it.
+type Rechecked struct {
+	Holds bool   `json:"holds"`
+	Why   string `json:"why,omitempty"` // not: what is another now
+}
+
+// Memo is what a step leaves to a later process of the run: the newest one of a
+// step and key counts. It holds no secrets.
+type Memo struct {
+	Key  string          `json:"key"`
+	Data json.RawMessage `json:"data"`
 }
 
 // StepStarted opens a step.

@@ -3,6 +3,7 @@ package drill
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"drkit/internal/errext"
 )
@@ -61,6 +62,9 @@ func aborting(cause error) RunAborting {
 func (x *exec) finish() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.proc > 1 && x.run.Aborting == nil {
+		_ = x.emitLocked("", 0, TypeGate, clockGate(x.run, x.proc, time.Now())) // a failed journal is told below
+	}
 	verdict := Judge(x.run)
 	if x.journalErr != nil {
 		verdict = withEvidenceLost(verdict, x.journalErr)

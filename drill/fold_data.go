@@ -27,7 +27,7 @@ func foldInstant(r *Run, e Event, in Instant) {
 	if in.At > 0 {
 		at.Mono, at.Wall = in.At, e.Wall.Add(in.At-e.Mono)
 	}
-	s := InstantState{Name: in.Name, At: at, Cached: in.Cached, Step: e.Step, steps: r.begun()}
+	s := InstantState{Name: in.Name, At: at, Cached: in.Cached, Step: e.Step, steps: r.upTo(e.Step)}
 	for i := range r.Instants {
 		if r.Instants[i].Name == in.Name {
 			if in.Name != InstantDeclared {
@@ -39,10 +39,14 @@ func foldInstant(r *Run, e Event, in Instant) {
 	r.Instants = append(r.Instants, s)
 }
 
-// begun is the number of the plan's steps up to the last one that began.
-func (r *Run) begun() int {
+// upTo is the number of the plan's steps up to one, with those that run beside it;
+// without a step, up to the last one that began.
+func (r *Run) upTo(step string) int {
 	for i := len(r.Steps) - 1; i >= 0; i-- {
-		if !r.Steps[i].Started.IsZero() {
+		if s := r.Steps[i]; s.ID == step || step == "" && !s.Started.IsZero() {
+			for i+1 < len(r.Steps) && s.Group != "" && r.Steps[i+1].Group == s.Group {
+				i++
+			}
 			return i + 1
 		}
 	}

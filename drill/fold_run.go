@@ -59,19 +59,17 @@ func checkHeld(r *Run, _ Event, _ Held) error {
 func foldHeld(r *Run, _ Event, h Held) { r.Held = &h }
 
 func checkResumed(r *Run, e Event, _ Resumed) error {
-	switch {
-	case e.Proc == r.Last.Proc:
+	if e.Proc == r.Last.Proc {
 		return errors.New("resumes the run from the process that ran it")
-	case r.Aborting != nil:
-		return errors.New("resumes a run whose changes are being taken back")
 	}
 	return nil
 }
 
-// foldResumed ends what was under way when the process before ended.
+// foldResumed ends what was under way when the process before ended. An abort that
+// did not come to its end is over, too: what it took back is not there any more.
 func foldResumed(r *Run, e Event, x Resumed) {
-	r.Held = nil
-	r.Resumes = append(r.Resumes, ResumedState{x, stamp(e)})
+	r.Resumes = append(r.Resumes, ResumedState{x, stamp(e), r.Held, r.Aborting})
+	r.Held, r.Aborting = nil, nil
 	for _, s := range r.RunningSteps() {
 		s.Ended, s.Result, s.Error = stamp(e), Unmeasured, "was cut off when its process ended"
 	}
@@ -97,6 +95,73 @@ func foldStepStarted(r *Run, e Event, _ StepStarted) {
 		s.Started = stamp(e)
 	}
 	s.Ended, s.Result, s.Error, s.Hint, s.Status = Stamp{}, "", "", "", 0
+	if s.Attempts > 1 {
+		r.forget(func(step string) bool { return step == e.Step })
+	}
+}
+
+// forget takes out what steps showed that are run again: what passed does not count
+// any more, and what did not pass stays until it is judged anew.
+func (r *Run) forget(of func(step string) bool) {
+	r.Gates = slices.DeleteFunc(r.Gates, func(g GateState) bool { return g.Result == Passed && of(g.Step) })
+	r.Proofs = slices.DeleteFunc(r.Proofs, func(p ProofState) bool { return p.Proven && of(p.Step) })
+}
+
+func checkRechecked(r *Run, e Event, x Rechecked) error {
+	switch s := r.step(e.Step); {
+	case s == nil:
+		return errors.New("names no step")
+	case s.Result != Passed:
+		return fmt.Errorf("rechecks step %q, which has not passed", s.ID)
+	case r.Current() != nil:
+		return fmt.Errorf("rechecks a step while step %q runs", r.Current().ID)
+	}
+	return nil
+}
+
+// foldRechecked takes back what the step that does not hold, and those after it, are
+// known for. The start of the recovery clock stays: it does not begin anew.
+func foldRechecked(r *Run, e Event, x Rechecked) {
+	if x.Holds {
+		return
+	}
+	i := slices.IndexFunc(r.Steps, func(s StepState) bool { return s.ID == e.Step })
+	anew := map[string]bool{}
+	for k := i; k < len(r.Steps); k++ {
+		s := &r.Steps[k]
+		anew[s.ID] = true
+		if !s.Started.IsZero() {
+			s.Result, s.Error, s.Hint, s.Status = NotReached, fmt.Sprintf("does not hold any more: step %s: %s", e.Step, x.Why), "", 0
+		}
+	}
+	of := func(step string) bool { return anew[step] }
+	r.forget(of)
+	r.Instants = slices.DeleteFunc(r.Instants, func(in InstantState) bool { return in.Name != InstantDeclared && of(in.Step) })
+	r.Memos = slices.DeleteFunc(r.Memos, func(m MemoState) bool { return of(m.Step) })
+}
+
+func checkMemo(_ *Run, _ Event, m Memo) error {
+	if m.Key == "" {
+		return errors.New("the memo has no key")
+	}
+	return nil
+}
+
+func foldMemo(r *Run, e Event, m Memo) {
+	if old := r.memo(e.Step, m.Key); old != nil {
+		old.Memo = m
+		return
+	}
+	r.Memos = append(r.Memos, MemoState{m, e.Step})
+}
+
+func (r *Run) memo(step, key string) *MemoState {
+	for i := range r.Memos {
+		if r.Memos[i].Step == step && r.Memos[i].Key == key {
+			return &r.Memos[i]
+		}
+	}
+	return nil
 }
 
 func checkStepFinished(r *Run, e Event, f StepFinished) error {

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"time"
 
@@ -48,6 +49,12 @@ type Cleaner interface {
 	UndoAll(ctx context.Context) error
 }
 
+// Recaller is an ability of a Scope, found by type assertion: what a step left as a
+// Memo (Emit TypeMemo), in this process or in an earlier one of the same run.
+type Recaller interface {
+	Recall(step, key string) (data json.RawMessage, known bool)
+}
+
 // StepHandler is one kind of step. Do's error ends the run; the status comes
 // from errext.StatusOf, and an error that wraps ErrSkip leaves the step out. A
 // red gate of the step's own makes it fail whatever Do returns. Do ends soon
@@ -57,6 +64,23 @@ type StepHandler interface {
 	// Check finds all problems before the clock starts; it changes nothing.
 	Check(ctx context.Context, s playbooks.Step) []error
 	Do(ctx context.Context, s playbooks.Step, sc Scope) error
+}
+
+// Rechecker is an ability of a StepHandler, found by type assertion: to say whether
+// what a step reached in an earlier process still holds, and to take up again what
+// the steps after it need. A finished step without it is run again when a run is
+// resumed, and so is every step after it where it changed or stamped something.
+type Rechecker interface {
+	// Recheck returns nil when it holds. An error makes the step and every step
+	// after it run again, with what they changed taken back before; one of status
+	// Refused keeps the run held as it is.
+	Recheck(ctx context.Context, s playbooks.Step, sc Scope) error
+}
+
+// Repeater is an ability of a StepHandler, found by type assertion: a step that may
+// be run again over what it changed before. What others changed is taken back first.
+type Repeater interface {
+	Repeats(s playbooks.Step) bool
 }
 
 // UndoFunc takes back one kind of change and proves that it is gone. It is

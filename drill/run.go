@@ -26,8 +26,9 @@ type Run struct {
 	Phases     []Phase
 	Traffic    []TrafficWindow
 	Notes      []string
-	Progress   []Progress // the newest of each task
-	Logs       []Log      // the newest LogTail lines
+	Memos      []MemoState // the newest of each step and key
+	Progress   []Progress  // the newest of each task
+	Logs       []Log       // the newest LogTail lines
 
 	Aborting *RunAborting // nil: not cut short
 	Held     *Held        // nil: not held, or gone on with since
@@ -119,7 +120,15 @@ type ChangeState struct {
 // ResumedState is a moment from which another process went on.
 type ResumedState struct {
 	Resumed
-	At Stamp
+	At    Stamp
+	After *Held        // what it had been held for; nil: its process was gone
+	Cut   *RunAborting // the abort that had not come to its end
+}
+
+// MemoState is a memo and the step that left it.
+type MemoState struct {
+	Memo
+	Step string
 }
 
 // Running says that a process should be at it: the run is neither closed nor held.

@@ -54,6 +54,12 @@ type Runner struct {
 	// Pause, when closed, holds the run before its next step: a person wants it.
 	Pause <-chan struct{}
 
+	// Stop is the kill switch: it says why nothing may be changed, "" when nothing
+	// speaks against it. Set before the start, it refuses the run; while it runs, it
+	// ends it with undo. nil: there is none.
+	Stop      func(ctx context.Context) (why string, err error)
+	StopEvery time.Duration // between two looks at it; 0: 5 seconds
+
 	UndoTimeout time.Duration // for one undo; 0: one minute
 	StopGrace   time.Duration // for a step to end after its context; 0: 15 seconds
 }
@@ -84,8 +90,9 @@ func (rn *Runner) Run(ctx context.Context, id string, start RunStarted) (*Run, e
 	if err := x.emit("", 0, TypeRunStarted, start); err != nil {
 		return x.run, err
 	}
+	defer rn.watchStop(ctx, x)()
 	if rn.check(ctx, x, plan) {
-		rn.steps(ctx, x, plan)
+		rn.steps(ctx, x, groups(plan))
 	}
 	return x.end(ctx)
 }
@@ -145,6 +152,9 @@ func (rn *Runner) check(ctx context.Context, x *exec, plan []playbooks.Step) boo
 		_ = x.emit("", 0, TypeProblem, p) // a failed journal is told at the end
 		return false
 	}
+	if p := rn.stopped(ctx, x); p != nil && x.emit("", 0, TypeProblem, *p) != nil {
+		return false
+	}
 	for _, s := range plan {
 		if ctx.Err() != nil {
 			return false
@@ -185,9 +195,9 @@ func (rn *Runner) problems(ctx context.Context, x *exec, s playbooks.Step) []err
 
 // steps runs the steps in order, group by group. After one failed, only those
 // that always run are left; an interrupt, a hold or a failed journal ends all.
-func (rn *Runner) steps(ctx context.Context, x *exec, plan []playbooks.Step) {
+func (rn *Runner) steps(ctx context.Context, x *exec, all [][]playbooks.Step) {
 	failed := false
-	for _, g := range groups(plan) {
+	for _, g := range all {
 		if failed {
 			g = slices.DeleteFunc(g, func(s playbooks.Step) bool { return s.When != playbooks.Always })
 		}

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -17,14 +18,16 @@ type scope struct {
 }
 
 var (
-	_ Scope   = (*scope)(nil)
-	_ Cleaner = (*scope)(nil)
+	_ Scope    = (*scope)(nil)
+	_ Cleaner  = (*scope)(nil)
+	_ Recaller = (*scope)(nil)
 )
 
 // reserved are the events that only the runner writes.
 var reserved = map[string]bool{
 	TypeRunStarted: true, TypeRunFinished: true, TypeRunAborting: true, TypeHeld: true, TypeResumed: true, TypeStepStarted: true, TypeStepFinished: true,
-	TypeProblem: true, TypeIntent: true, TypeChanged: true, TypeUndone: true,
+	TypeRechecked: true,
+	TypeProblem:   true, TypeIntent: true, TypeChanged: true, TypeUndone: true,
 }
 
 // Emit journals an event of the step.
@@ -40,6 +43,16 @@ func (s *scope) RunID() string { return s.x.id }
 
 // Mono is a moment on the scale of Event.Mono.
 func (s *scope) Mono(t time.Time) time.Duration { return t.Sub(s.x.began) }
+
+// Recall is the newest memo of a step under a key, this process's or an earlier one's.
+func (s *scope) Recall(step, key string) (data json.RawMessage, known bool) {
+	s.x.look(func(r *Run) {
+		if m := r.memo(step, key); m != nil {
+			data, known = m.Data, true
+		}
+	})
+	return data, known
+}
 
 // UndoAll takes back everything that the run changed so far.
 func (s *scope) UndoAll(ctx context.Context) error {
