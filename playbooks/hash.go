@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	"gopkg.in/yaml.v3"
 )
@@ -17,6 +18,8 @@ func (p Playbook) Hash() string {
 		Budget, Timeout                 int64 // nanoseconds
 		Retries                         int
 		With                            any
+		Group, Who                      string   `json:",omitempty"` // left out, they keep the hash of a playbook that was written before
+		Modes                           []string `json:",omitempty"`
 	}
 	content := struct {
 		Format, Name, Title, Mode string
@@ -26,6 +29,7 @@ func (p Playbook) Hash() string {
 		content.Steps = append(content.Steps, step{
 			s.ID, s.Kind, s.OnTimeout, s.When, s.Text,
 			int64(s.Budget), int64(s.Timeout), s.Retries, canonical(&s.With, 0),
+			s.Group, s.Who, slices.Sorted(slices.Values(s.Modes)),
 		})
 	}
 	data, err := json.Marshal(content)

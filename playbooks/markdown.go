@@ -9,17 +9,18 @@ import (
 
 // Markdown renders the playbook for a person: an overview with the clock's
 // share of each step, then what each proves and what to do when it is red.
-// Each step's heading is its id, so that a report can link to it.
+// Each step's heading is its id, so that a report can link to it, and its text
+// stands between the marks that Drift looks for.
 func Markdown(p Playbook) string {
 	var b strings.Builder
 	title := or(p.Title, p.Name)
 	fmt.Fprintf(&b, "# %s\n\nPlaybook `%s`, mode %s, %d steps, budgets %s in all.\n\n", title, p.Name, p.Mode, len(p.Steps), duration(p.Budget()))
-	b.WriteString("| # | step | kind | budget | given up after |\n|---|---|---|---|---|\n")
+	b.WriteString("| # | step | kind | who | budget | given up after |\n|---|---|---|---|---|---|\n")
 	for i, s := range p.Steps {
-		fmt.Fprintf(&b, "| %d | [%s](#%s) | %s | %s | %s |\n", i+1, s.ID, s.ID, cell(s.Kind), budget(s), duration(s.Timeout))
+		fmt.Fprintf(&b, "| %d | [%s](#%s) | %s | %s | %s | %s |\n", i+1, s.ID, s.ID, cell(s.Kind), cell(or(s.Who, "drkit")), budget(s), duration(s.Timeout))
 	}
 	for _, s := range p.Steps {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s\n", s.ID, s.Text, details(s))
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n%s\n%s\n\n%s\n", s.ID, begins(s.ID), s.Text, ends, details(p, s))
 	}
 	return b.String()
 }
@@ -32,8 +33,11 @@ func budget(s Step) string {
 }
 
 // details is one line on how the step is run.
-func details(s Step) string {
+func details(p Playbook, s Step) string {
 	d := fmt.Sprintf("Kind `%s`", s.Kind)
+	if s.Who != "" {
+		d = "Of " + s.Who + ", kind `" + s.Kind + "`"
+	}
 	if w := options(&s.With); w != "" {
 		d += " with `" + w + "`"
 	}
@@ -56,7 +60,23 @@ func details(s Step) string {
 	if s.When == Always {
 		d += "; runs after a failure too"
 	}
+	if beside := others(p, s); len(beside) > 0 {
+		d += "; runs in parallel with " + strings.Join(beside, ", ")
+	}
+	if len(s.Modes) > 0 {
+		d += "; only in mode " + strings.Join(s.Modes, ", ")
+	}
 	return d + "."
+}
+
+// others are the ids of the steps that run in parallel with s.
+func others(p Playbook, s Step) (ids []string) {
+	for _, o := range p.Steps {
+		if s.Group != "" && o.Group == s.Group && o.ID != s.ID {
+			ids = append(ids, o.ID)
+		}
+	}
+	return ids
 }
 
 // options prints a step's with on one line, without comments.

@@ -10,10 +10,13 @@
 package playbooks
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
 
+	"drkit/internal/errext"
 	"drkit/internal/strictyaml"
 )
 
@@ -21,12 +24,20 @@ import (
 type Playbook struct {
 	Name  string
 	Title string
-	Mode  string // rehearsal
+	Mode  string // one of Modes
 	Steps []Step
 }
 
-// Rehearsal is the mode that leaves production's routers untouched.
-const Rehearsal = "rehearsal"
+// The modes of a playbook.
+const (
+	Rehearsal = "rehearsal" // production's routers are left untouched
+	Planned   = "planned"   // production moves while both regions live
+	Emergency = "emergency" // production moves because the source region is lost
+	Tabletop  = "tabletop"  // people talk it through; nothing technical is proven
+)
+
+// Modes lists the modes that a playbook can have.
+var Modes = []string{Rehearsal, Planned, Emergency, Tabletop}
 
 // What happens when a step's timeout passes.
 const (
@@ -62,10 +73,7 @@ type Step struct {
 // struct. Errors carry the playbook's lines; a step without options decodes as
 // one with none written, so what out held before are its defaults.
 func (s Step) Decode(out any) error {
-	file, path := s.file, s.path
-	if file == "" { // a step made in code
-		file, path = "playbook", s.ID+".with"
-	}
+	file, path := s.place()
 	with := s.With
 	if with.Kind == 0 {
 		with.Line = s.Line
@@ -73,10 +81,63 @@ func (s Step) Decode(out any) error {
 	return strictyaml.DecodeNode(&with, file, path, out)
 }
 
-// Budget is the sum of the steps' budgets.
+// place is the file and the path of the step's options.
+func (s Step) place() (file, path string) {
+	if s.file == "" { // a step made in code
+		return "playbook", s.ID + ".with"
+	}
+	return s.file, s.path
+}
+
+// Fault is an error of the step that its kind finds, in the form of Decode's. Key
+// is a key of the step, such as "who" or "with.url"; "" is the step itself.
+func (s Step) Fault(key, what, hint string) error {
+	file, path := s.place()
+	path, line := strings.TrimSuffix(path, ".with"), s.Line
+	if key != "" {
+		path += "." + key
+	}
+	if name, inside := strings.CutPrefix(key, "with."); inside {
+		line = lineOf(&s.With, name, line)
+	}
+	all := &strictyaml.Errors{File: file, List: []strictyaml.Error{{Line: line, Path: path, What: what, Hint: hint}}}
+	return errext.WithStatus(all, errext.Usage)
+}
+
+// lineOf is the line of a key of a mapping, else the line of the mapping, else otherwise.
+func lineOf(n *yaml.Node, name string, otherwise int) int {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.MappingNode {
+		return otherwise
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i].Line
+		}
+	}
+	return otherwise
+}
+
+// In says whether the step is part of a mode.
+func (s Step) In(mode string) bool { return len(s.Modes) == 0 || slices.Contains(s.Modes, mode) }
+
+// Budget is the sum of the budgets of the steps of the playbook's own mode; steps
+// that run in parallel count as the longest of them.
 func (p Playbook) Budget() (sum time.Duration) {
+	longest := map[string]time.Duration{}
 	for _, s := range p.Steps {
-		sum += s.Budget
+		switch {
+		case !s.In(p.Mode):
+		case s.Group == "":
+			sum += s.Budget
+		default:
+			longest[s.Group] = max(longest[s.Group], s.Budget)
+		}
+	}
+	for _, d := range longest {
+		sum += d
 	}
 	return sum
 }

@@ -18,7 +18,8 @@ import (
 var update = flag.Bool("update", false, "rewrite golden files")
 
 // kinds are the steps that the built-in playbooks may use (design: the drill).
-var kinds = []string{"preflight", "restore", "boot", "traffic", "declare", "verify", "behaviour", "cutover", "steady", "failback", "cleanup"}
+var kinds = []string{"preflight", "restore", "boot", "traffic", "declare", "verify", "behaviour", "cutover", "steady", "failback", "cleanup",
+	"approve", "human", "run", "http", "wait", "notify", "soak", "cache-warm"}
 
 func TestBuiltinRehearsal(t *testing.T) {
 	p, err := Builtin("rehearsal", kinds...)
@@ -48,6 +49,81 @@ func TestBuiltinRehearsal(t *testing.T) {
 		}
 		if s.Timeout < s.Budget || s.Timeout == 0 || (s.When == Always) != (s.ID == "cleanup") || s.OnTimeout != Abort {
 			t.Errorf("step %+v", s)
+		}
+	}
+}
+
+// TestBuiltinsOfEveryMode: what the design asks of each of them.
+func TestBuiltinsOfEveryMode(t *testing.T) {
+	order := map[string][]string{
+		"emergency": {"preflight", "declare", "approve", "verify", "restore", "boot", "behaviour", "cutover", "steady", "soak"},
+		"planned":   {"approve", "preflight", "traffic", "declare", "verify", "restore", "boot", "behaviour", "cutover", "steady", "soak"},
+		"failback":  {"approve", "preflight", "declare", "restore", "boot", "failback", "steady"},
+	}
+	modes := map[string]string{"rehearsal": Rehearsal, "emergency": Emergency, "planned": Planned, "failback": Planned, "tabletop": Tabletop}
+	for name, mode := range modes {
+		p, err := Builtin(name, kinds...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Name != name || p.Mode != mode || p.Title == "" {
+			t.Errorf("%s: name %q, mode %q, title %q", name, p.Name, p.Mode, p.Title)
+		}
+		left := order[name]
+		for _, s := range p.Steps {
+			if len(left) > 0 && s.Kind == left[0] {
+				left = left[1:]
+			}
+			if s.Kind != "declare" && !strings.Contains(s.Text, "When it is red:") {
+				t.Errorf("%s: %s does not say what to do when it is red", name, s.ID)
+			}
+			if people := s.Kind == "human" || s.Kind == "approve"; people != (s.Who != "") || people && s.OnTimeout != Hold {
+				t.Errorf("%s: %s is of %q, on time-out %s", name, s.ID, s.Who, s.OnTimeout)
+			}
+		}
+		if len(left) > 0 {
+			t.Errorf("%s: no %s in its place", name, left[0])
+		}
+	}
+	// The clock runs from its declaration: what is promised for a recovery comes after it.
+	for _, name := range []string{"emergency", "planned", "failback"} {
+		p, _ := Builtin(name)
+		declared := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Kind == "declare" })
+		for i, s := range p.Steps {
+			if moves := s.Kind == "cutover" || s.Kind == "restore" || s.Kind == "boot"; moves && i < declared {
+				t.Errorf("%s: %s comes before the clock", name, s.ID)
+			}
+		}
+	}
+	never := map[string][]string{
+		"emergency": {"failback", "cleanup"}, "planned": {"failback"}, "rehearsal": {"approve", "human"},
+		"tabletop": {"preflight", "verify", "restore", "boot", "behaviour", "traffic", "cutover", "steady", "failback", "cleanup", "run", "declare"},
+	}
+	for name, list := range never {
+		p, _ := Builtin(name)
+		for _, s := range p.Steps {
+			if slices.Contains(list, s.Kind) {
+				t.Errorf("%s has a step of kind %s", name, s.Kind)
+			}
+		}
+	}
+	// Only the playbooks of the live modes touch production's routers.
+	for name, mode := range modes {
+		p, _ := Builtin(name)
+		for _, s := range p.Steps {
+			var with struct {
+				Router  string `yaml:"router"`
+				Region  string `yaml:"region"`
+				Level   string `yaml:"level"`
+				Require string `yaml:"require"`
+			}
+			if err := s.Decode(&with); err != nil {
+				t.Error(err)
+			}
+			live := mode != Rehearsal && slices.Contains([]string{"traffic", "cutover", "steady", "failback"}, s.Kind)
+			if (with.Router == "production") != live || with.Router != "" && !live {
+				t.Errorf("%s: %s has router %q", name, s.ID, with.Router)
+			}
 		}
 	}
 }
@@ -90,7 +166,7 @@ func TestBuiltinOptions(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	if !slices.Equal(Names(), []string{"rehearsal"}) {
+	if !slices.Equal(Names(), []string{"emergency", "failback", "planned", "rehearsal", "tabletop"}) {
 		t.Errorf("names %q", Names())
 	}
 	_, err := Builtin("rehearsel")
@@ -141,10 +217,47 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestLoadChecked: what a kind finds is told with its line, beside all other errors.
+func TestLoadChecked(t *testing.T) {
+	data := strings.Replace(small, "retries: 2", "retries: 20", 1)
+	_, err := LoadChecked([]byte(data), "s.yaml", func(s Step) error {
+		var with struct {
+			Level string `yaml:"level"`
+		}
+		if s.ID == "one" {
+			return errors.Join(s.Decode(&with), s.Fault("with.list", "is not for today", "come back"), s.Fault("who", "is missing", ""))
+		}
+		return s.Fault("", "is not wanted", "")
+	}, kinds...)
+	want := `s.yaml: 5 errors
+  line 5: steps[0].who: is missing
+  line 10: steps[0].retries: is 20: must be at most 10
+  line 11: steps[0].with.list: unknown key
+  line 11: steps[0].with.list: is not for today (come back)
+  line 12: steps[1]: is not wanted`
+	if err == nil || err.Error() != want || errext.StatusOf(err) != errext.Usage {
+		t.Errorf("got %v", err)
+	}
+	made := Step{ID: "made", Line: 3}
+	if err := made.Fault("with.x", "is odd", ""); err.Error() != "playbook: line 3: made.with.x: is odd" {
+		t.Errorf("a step made in code: %v", err)
+	}
+}
+
+func TestBudget(t *testing.T) {
+	p := Playbook{Mode: Planned, Steps: []Step{
+		{Budget: time.Minute}, {Budget: 2 * time.Minute, Group: "a"}, {Budget: 5 * time.Minute, Group: "a"},
+		{Budget: time.Hour, Modes: []string{Emergency}}, {Budget: 3 * time.Minute, Modes: []string{Emergency, Planned}},
+	}}
+	if got := p.Budget(); got != 9*time.Minute { // 1 + the longer of 2 and 5 + 3
+		t.Errorf("budget %s", got)
+	}
+}
+
 func TestLoadErrors(t *testing.T) {
 	head := "apiVersion: drkit/v1\nkind: Playbook\nmetadata: {name: x}\n"
 	for _, c := range []struct{ name, data, want string }{
-		{"all at once", head + `mode: emergency
+		{"all at once", head + `mode: real
 steps:
   - {id: One, kind: verfy, text: x, timeout: 5m, budget: 6m}
   - {id: two, kind: fly, text: x, timeout: 3, when: failed, on_timeout: continue}
@@ -155,7 +268,7 @@ steps:
     retries: 11
     with: {a: 1, a: 2}
 `, `p.yaml: 14 errors
-  line 4: mode: "emergency" is not one of rehearsal
+  line 4: mode: "real" is not one of rehearsal, planned, emergency, tabletop
   line 6: steps[0].budget: is larger than the timeout of 5m
   line 6: steps[0].id: "One" is not an id (use lower case letters, digits and dashes, at most 63)
   line 6: steps[0].kind: "verfy" is not a kind of step (did you mean "verify"?)
@@ -169,6 +282,28 @@ steps:
   line 11: steps[2].txt: unknown key (did you mean "text"?)
   line 12: steps[2].retries: is 11: must be at most 10
   line 13: steps[2].with.a: is already set on line 13 (keep one of the two)`},
+		{"groups and modes", head + `mode: planned
+steps:
+  - {id: a, kind: boot, text: x, timeout: 5m, group: copy}
+  - {id: b, kind: boot, text: x, timeout: 5m, group: Two}
+  - {id: c, kind: boot, text: x, timeout: 5m, group: copy, modes: [emergency, emergency]}
+  - {id: d, kind: boot, text: x, timeout: 5m, group: pair, modes: [rehearsal, live]}
+  - {id: e, kind: boot, text: x, timeout: 5m, group: pair, when: always, modes: []}
+  - {id: f, kind: boot, text: x, timeout: 5m, group: "", who: " "}
+`, `p.yaml: 9 errors
+  line 7: steps[1].group: "Two" is not the name of a group (use lower case letters, digits and dashes, at most 63)
+  line 7: steps[1].group: is the only step of group "Two" (a group has two steps or more: is the name misspelt?)
+  line 8: steps[2].group: group "copy" was left after steps[0] (steps that run in parallel follow each other)
+  line 8: steps[2].modes[1]: "emergency" is already in the list
+  line 9: steps[3].modes[1]: "live" is not one of rehearsal, planned, emergency, tabletop
+  line 10: steps[4].group: the steps of group "pair" do not agree on when they run (give all of them the same when)
+  line 10: steps[4].modes: is empty (leave the key out for a step of every mode)
+  line 11: steps[5].group: is empty
+  line 11: steps[5].who: is empty`},
+		{"no step left", head + `mode: planned
+steps:
+  - {id: a, kind: boot, text: x, timeout: 5m, modes: [emergency]}
+`, `p.yaml: line 5: steps: no step is of the playbook's mode planned (add the mode to the steps' modes, or leave modes out)`},
 		{"no steps", head + "steps: []\n", "p.yaml: line 4: steps: is empty"},
 		{"version", "apiVersion: drkit/v2\nkind: Playbook\nsteps: 3\n", `p.yaml: line 1: apiVersion: "drkit/v2" is not a version that this drkit reads (it reads drkit/v1)`},
 		{"kind", "apiVersion: drkit/v1\nkind: Service\n", `p.yaml: line 2: kind: "Service" is not Playbook (is this the right file?)`},
@@ -222,12 +357,22 @@ func TestHash(t *testing.T) {
 		"name": {"name: small", "name: smaller"}, "id": {"id: one", "id: first"}, "kind": {"kind: verify", "kind: boot"},
 		"text": {"Compares.", "Looks."}, "timeout": {"1h30m", "1h31m"}, "on_timeout": {"on_timeout: hold", "on_timeout: abort"},
 		"retries": {"retries: 2", "retries: 1"}, "option": {"checksum", "content"}, "type": {"list: [1, a]", `list: ["1", a]`},
+		"mode": {"steps:", "mode: planned\nsteps:"}, "modes": {"retries: 2", "retries: 2\n    modes: [rehearsal]"},
+		"other modes": {"retries: 2", "retries: 2\n    modes: [rehearsal, planned]"}, "who": {"retries: 2", "retries: 2\n    who: on call"},
 		"order of a list": {"[1, a]", "[a, 1]"}, "budget": {"90s", "91s"}, "when": {"when: always", "when: passed"},
 	}
 	for name, c := range other {
 		if hash(t, strings.Replace(small, c[0], c[1], 1)) == want {
 			t.Errorf("%s does not change the hash", name)
 		}
+	}
+	paired := strings.NewReplacer("retries: 2", "retries: 2\n    when: always\n    group: g", "text: Removes.", "text: Removes., group: g").Replace(small)
+	if hash(t, paired) == hash(t, strings.ReplaceAll(paired, "group: g", "group: h")) {
+		t.Error("group does not change the hash")
+	}
+	modes := func(list string) string { return strings.Replace(small, "retries: 2", "modes: "+list, 1) }
+	if hash(t, modes("[planned, rehearsal]")) != hash(t, modes("[rehearsal, planned]")) {
+		t.Error("the order of modes changes the hash")
 	}
 	p, err := Load([]byte(small), "p.yaml")
 	if err != nil {
@@ -257,6 +402,33 @@ func TestMarkdown(t *testing.T) {
 	}
 	if got != string(want) {
 		t.Errorf("got\n%s", got)
+	}
+}
+
+// TestMarkdownDetails: who acts, what runs beside, and in which modes.
+func TestMarkdownDetails(t *testing.T) {
+	p, err := Load([]byte(`apiVersion: drkit/v1
+kind: Playbook
+metadata: {name: x, title: The whole}
+mode: planned
+steps:
+  - {id: a, kind: verify, text: A., timeout: 1m, group: g, budget: 30s}
+  - {id: b, kind: restore, text: B., timeout: 1m, group: g, budget: 40s}
+  - {id: c, kind: human, text: C., timeout: 1m, who: the boss, modes: [planned, emergency]}
+`), "x.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := Markdown(p)
+	for _, want := range []string{
+		"# The whole\n\nPlaybook `x`, mode planned, 3 steps, budgets 40s in all.",
+		"| 3 | [c](#c) | human | the boss | – | 1m |",
+		"Kind `restore`, budget 40s. After 1m the run undoes what it did and ends; runs in parallel with a.",
+		"Of the boss, kind `human`. After 1m the run undoes what it did and ends; only in mode planned, emergency.",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("does not say %q:\n%s", want, page)
+		}
 	}
 }
 

@@ -218,16 +218,21 @@ func missing(what, kind string) error {
 // KindNames returns the kinds of steps that a playbook may have, sorted.
 func KindNames() []string { return slices.Sorted(maps.Keys(Kinds(&World{}))) }
 
-// CheckOptions decodes the options of every step, strictly, without running or
+// CheckOptions checks the options of every step, strictly, without running or
 // reaching anything.
 func CheckOptions(p playbooks.Playbook) []error {
 	var problems []error
 	for _, s := range p.Steps {
-		if err := s.Decode(optionsOf(s.Kind)); err != nil {
+		if err := CheckStep(s); err != nil {
 			problems = append(problems, err)
 		}
 	}
 	return problems
+}
+
+// CheckStep is CheckOptions of one step.
+func CheckStep(s playbooks.Step) error {
+	return s.Decode(optionsOf(s.Kind))
 }
 
 func optionsOf(kind string) any {

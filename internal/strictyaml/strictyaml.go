@@ -34,6 +34,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"drkit/internal/errext"
 )
 
 // Limits that keep hostile input bounded; files that people write stay far below.
@@ -188,6 +190,28 @@ func (d *Document) Report(path, what, hint string) {
 // Reportf is Report without a hint, formatted.
 func (d *Document) Reportf(path, format string, args ...any) {
 	d.Report(path, fmt.Sprintf(format, args...), "")
+}
+
+// Join adds the errors of a part of this file that was decoded by its owner, as
+// DecodeNode returns them; nil adds nothing.
+func (d *Document) Join(err error) {
+	if err == nil {
+		return
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, part := range joined.Unwrap() {
+			d.Join(part)
+		}
+		return
+	}
+	var part *Errors
+	if !errors.As(err, &part) {
+		d.add(Error{What: err.Error(), Hint: errext.Hint(err)})
+		return
+	}
+	for _, e := range part.List {
+		d.add(e)
+	}
 }
 
 // Faulty reports whether something is wrong at path or beneath it, so that a
