@@ -126,5 +126,7 @@ var folders = map[string]folder{
 	TypeTraffic:      on(checkTraffic, func(r *Run, _ Event, w TrafficWindow) { r.Traffic = append(r.Traffic, w) }),
 	TypeNote:         on(nil, foldNote),
 	TypeProgress:     on(nil, foldProgress),
+	TypeApproval:     on(checkApproval, foldApproval),
+	TypeAdopted:      on(checkAdopted, foldAdopted),
 	TypeLog:          on(nil, foldLog),
 }

@@ -358,3 +358,12 @@ type Log struct {
 	From string `json:"from"`
 	Line string `json:"line"`
 }
+
+// TypeApproval and TypeAdopted are what people did: see people.go.
+const (
+	TypeApproval = "approval"       // Approval
+	TypeAdopted  = "change.adopted" // Adopted
+)
+
+// InstantApproved stamps that enough people had approved.
+const InstantApproved = "approved"

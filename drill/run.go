@@ -29,6 +29,7 @@ type Run struct {
 	Memos      []MemoState // the newest of each step and key
 	Progress   []Progress  // the newest of each task
 	Logs       []Log       // the newest LogTail lines
+	Approvals  []Approval  // those that count nothing too
 
 	Aborting *RunAborting // nil: not cut short
 	Held     *Held        // nil: not held, or gone on with since
@@ -115,6 +116,7 @@ type ChangeState struct {
 	Undone  bool   // taken back, absence proven
 	UndoneAs,
 	UndoError string // what the undo said; why the absence is not proven
+	Adopted string // who took over what it made: the run no longer takes it back
 }
 
 // ResumedState is a moment from which another process went on.
@@ -168,7 +170,7 @@ func (r *Run) Instant(name string) (InstantState, bool) {
 func (r *Run) Left() []ChangeState {
 	var left []ChangeState
 	for i := len(r.Changes) - 1; i >= 0; i-- {
-		if !r.Changes[i].Undone {
+		if !r.Changes[i].Undone && r.Changes[i].Adopted == "" {
 			left = append(left, r.Changes[i])
 		}
 	}

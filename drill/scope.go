@@ -27,7 +27,7 @@ var (
 var reserved = map[string]bool{
 	TypeRunStarted: true, TypeRunFinished: true, TypeRunAborting: true, TypeHeld: true, TypeResumed: true, TypeStepStarted: true, TypeStepFinished: true,
 	TypeRechecked: true,
-	TypeProblem:   true, TypeIntent: true, TypeChanged: true, TypeUndone: true,
+	TypeProblem:   true, TypeIntent: true, TypeChanged: true, TypeUndone: true, TypeAdopted: true,
 }
 
 // Emit journals an event of the step.

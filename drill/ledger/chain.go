@@ -66,6 +66,9 @@ func (c *Chain) Append(ctx context.Context, r Record) (Entry, error) {
 		}
 		r.Opened = &o
 	}
+	if err := c.cleanApproval(r.Approved); err != nil {
+		return Entry{}, c.failed(err)
+	}
 	for range 1000 {
 		last, err := c.tail(ctx)
 		if err != nil {
@@ -95,6 +98,22 @@ func (c *Chain) clean(o Opened) (Opened, error) {
 		err = json.Unmarshal(raw, &o)
 	}
 	return o, err
+}
+
+// cleanApproval refuses a signed text that the redactor would change: it cannot be
+// cleaned and stay signed.
+func (c *Chain) cleanApproval(a *Approved) error {
+	if a == nil {
+		return nil
+	}
+	raw, err := json.Marshal(a.Statement)
+	if err != nil {
+		return err
+	}
+	if clean, err := redactStrings(raw, c.redact); err != nil || !bytes.Equal(clean, raw) {
+		return errext.WithHint(errors.Join(errors.New("the approval holds a secret of this machine's environment"), err), "leave it out of what you type")
+	}
+	return nil
 }
 
 func (c *Chain) failed(err error) error {

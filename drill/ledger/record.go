@@ -11,13 +11,18 @@ import (
 	"time"
 )
 
-// RecordSchema names the version of a ledger's record.
-const RecordSchema = "drkit.ledger/1.0"
+// RecordSchema names the version of a ledger's record. Version 1.1 added the kind
+// approved; records of 1.0 are read as they were written.
+const (
+	RecordSchema = "drkit.ledger/1.1"
+	firstSchema  = "drkit.ledger/1.0"
+)
 
 // Kinds of records.
 const (
-	KindOpened = "opened" // before a run does anything
-	KindClosed = "closed" // after its journal has ended
+	KindOpened   = "opened"   // before a run does anything
+	KindClosed   = "closed"   // after its journal has ended
+	KindApproved = "approved" // a person's word on a plan
 )
 
 // Record is one entry of the ledger. Each holds the SHA-256 of the one before it,
@@ -28,11 +33,12 @@ type Record struct {
 	Seq      uint64    `json:"seq"` // 1, 2, 3 … without a gap
 	Previous string    `json:"previous"`
 	Kind     string    `json:"kind"`
-	Run      string    `json:"run"`
+	Run      string    `json:"run"` // "" only in an approval of whichever run begins next with its plan
 	At       time.Time `json:"at"`
 	By       string    `json:"by"` // user@host, as the machine says
 	Opened   *Opened   `json:"opened,omitempty"`
 	Closed   *Closed   `json:"closed,omitempty"`
+	Approved *Approved `json:"approved,omitempty"`
 }
 
 // Opened is what a run meant to do.
@@ -129,7 +135,7 @@ func decodeRecord(raw []byte) (Record, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return r, errors.New("something follows the record")
 	}
-	if r.Schema != RecordSchema {
+	if r.Schema != RecordSchema && (r.Schema != firstSchema || r.Kind == KindApproved) {
 		return r, fmt.Errorf("it is of schema %.40q, and this version reads %s", r.Schema, RecordSchema)
 	}
 	if err := CheckSum(raw, r.Sum); err != nil {
@@ -143,8 +149,10 @@ func decodeRecord(raw []byte) (Record, error) {
 
 func (r Record) check() error {
 	switch {
-	case r.Kind == KindOpened && r.Opened != nil && r.Closed == nil:
-	case r.Kind == KindClosed && r.Closed != nil && r.Opened == nil:
+	case r.Kind == KindOpened && r.Opened != nil && r.Closed == nil && r.Approved == nil:
+	case r.Kind == KindClosed && r.Closed != nil && r.Opened == nil && r.Approved == nil:
+	case r.Kind == KindApproved && r.Approved != nil && r.Opened == nil && r.Closed == nil:
+		return r.checkApproved()
 	default:
 		return fmt.Errorf("a record of kind %.20q does not hold what it must", r.Kind)
 	}

@@ -36,11 +36,11 @@ func (s *Scan) Head() *Entry {
 	return &s.Entries[len(s.Entries)-1]
 }
 
-// Of lists the records of one run.
+// Of lists the records that open and close one run; see Approvals for the others.
 func (s *Scan) Of(run string) []Entry {
 	var all []Entry
 	for _, e := range s.Entries {
-		if e.Run == run {
+		if e.Run == run && e.Approved == nil {
 			all = append(all, e)
 		}
 	}
@@ -51,8 +51,19 @@ func (s *Scan) Of(run string) []Entry {
 func (s *Scan) Runs() []string {
 	var all []string
 	for _, e := range s.Entries {
-		if !slices.Contains(all, e.Run) {
+		if e.Approved == nil && !slices.Contains(all, e.Run) {
 			all = append(all, e.Run)
+		}
+	}
+	return all
+}
+
+// Approvals lists what people approved of a plan, of any run.
+func (s *Scan) Approvals(planHash string) []Entry {
+	var all []Entry
+	for _, e := range s.Entries {
+		if e.Approved != nil && e.Approved.Statement.PlanHash == planHash {
+			all = append(all, e)
 		}
 	}
 	return all

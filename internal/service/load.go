@@ -78,6 +78,11 @@ func (s *Service) setDefaults(doc *strictyaml.Document) {
 	fill(&s.Rehearsal.Source, "canary")
 	fill(&s.Rehearsal.Router.Driver, "vllm-router")
 	fill(&s.Playbook, "rehearsal")
+	fill(&s.Approvals.Required, 1)
+	fill(&s.Approvals.Self, "refused")
+	for i := range s.Approvals.Keys {
+		fill(&s.Approvals.Keys[i].User, s.Approvals.Keys[i].Name)
+	}
 	if s.Run.Dir.IsZero() {
 		s.Run.Dir = Location{Raw: ".drkit", Scheme: SchemeFile, Path: ".drkit"}
 	}

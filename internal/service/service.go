@@ -35,6 +35,8 @@ type Service struct {
 	Objectives Objectives `yaml:"objectives"`
 	Playbook   string     `yaml:"playbook"` // a built-in name or a file; see PlaybookFile
 	Waivers    []Waiver   `yaml:"waivers"`
+	Approvals  Approvals  `yaml:"approvals"`
+	Live       Live       `yaml:"live"`
 	Run        Run        `yaml:"run"`
 
 	File string // the file as it was named to Load

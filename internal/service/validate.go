@@ -31,6 +31,8 @@ func validate(doc *strictyaml.Document, s *Service) {
 	v.traffic()
 	v.objectives()
 	v.waivers()
+	v.approvals()
+	v.live()
 	if s.Run.Dir.Scheme != SchemeFile {
 		v.Report("run.dir", "must be a folder", "an S3 copy of the runs is named by run.ledger")
 	}

@@ -1,0 +1,351 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/cobra"
+	"golang.org/x/crypto/ssh"
+
+	"drkit/drill/approval"
+	"drkit/drill/ledger"
+	"drkit/internal/errext"
+	"drkit/internal/service"
+)
+
+// approveOptions are those of drill approve.
+type approveOptions struct {
+	serviceOption
+	outputOption
+	ledgerOption
+	What                 string // hash of a plan, or a run
+	Key, PasswordEnv     string
+	ChangeRef            string
+	Expires              time.Duration
+	As                   string
+	StatementOut         string
+	Statement, Signature string
+}
+
+func newDrillApprove(s *streams, run func(context.Context, *streams, approveOptions) error) *cobra.Command {
+	var o approveOptions
+	c := &cobra.Command{
+		Use:   "approve [HASH|RUN]",
+		Short: "Approve a live run's plan, from any machine that reaches the ledger",
+		Long: `Signs a statement that names the hash of a plan (drkit drill plan prints it) and
+appends it to the ledger. It counts for the run that it names, or else for the first
+run that begins with that plan after it; never twice, never after its expiry, and only
+when approvals.keys of the run's drkit.yaml has the key. Without an argument it takes
+the only run of the ledger that waits.
+
+The key is a file of ssh's own form or PEM. A key in an agent or a token signs with
+ssh-keygen: --statement-out writes what is to be signed, --statement and --signature
+take it back.`,
+		Example: `  drkit drill approve 3f0c…  --key ~/.ssh/id_ed25519 --change-ref CHG-7
+  drkit drill approve RUN --as mei --statement-out approval.txt
+  ssh-keygen -Y sign -n drkit-approval -f id_ed25519_sk approval.txt
+  drkit drill approve --statement approval.txt --signature approval.txt.sig`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.What = args[0]
+			}
+			return run(c.Context(), s, o)
+		},
+	}
+	o.serviceOption.addFlags(c)
+	o.outputOption.addFlags(c)
+	f := c.Flags()
+	f.StringVar(&o.Ledger, "ledger", "", "ledger of the runs, a folder or a bucket (default: run.ledger of drkit.yaml)")
+	f.StringVar(&o.Key, "key", "", "file with your private key (OpenSSH or PEM)")
+	f.StringVar(&o.PasswordEnv, "password-env", "", "environment variable with the password of an encrypted key")
+	f.StringVar(&o.As, "as", "", "your name in approvals.keys (default: the one whose key it is)")
+	f.StringVar(&o.ChangeRef, "change-ref", "", "the ticket of the change that you approve")
+	f.DurationVar(&o.Expires, "expires", 24*time.Hour, "how long the approval holds, at most 720h")
+	f.StringVar(&o.StatementOut, "statement-out", "", "write what is to be signed to this file, and approve nothing yet")
+	f.StringVar(&o.Statement, "statement", "", "file that --statement-out wrote")
+	f.StringVar(&o.Signature, "signature", "", "file with its signature, of ssh-keygen -Y sign -n "+approval.Namespace)
+	return c
+}
+
+func runDrillApprove(ctx context.Context, s *streams, o approveOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	svc, err := o.load()
+	if err != nil {
+		return err
+	}
+	policy, err := policyOf(svc)
+	if err != nil {
+		return err
+	}
+	chain, err := o.ledgerOption.chain(s, o.File, svc.Run.Dir.Path)
+	if err != nil {
+		return err
+	}
+	if o.Statement != "" {
+		return o.put(ctx, s, chain, policy)
+	}
+	var signer ssh.Signer
+	if o.Key != "" {
+		if signer, err = o.signer(s); err != nil {
+			return err
+		}
+	}
+	st, err := o.statement(ctx, s, chain, svc, policy, signer)
+	if err != nil {
+		return err
+	}
+	if signer == nil {
+		return o.writeStatement(s, st)
+	}
+	e, err := approval.Give(ctx, chain, st, signer, operator())
+	if err != nil {
+		return err
+	}
+	return o.print(s, chain, e)
+}
+
+func (o *approveOptions) check() error {
+	if err := o.outputOption.check(); err != nil {
+		return err
+	}
+	ways := 0
+	for _, given := range []bool{o.Key != "", o.StatementOut != "", o.Statement != ""} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case ways != 1:
+		return usage(errors.New("an approval needs a signature"), "give --key FILE, or --statement-out FILE and later --statement FILE --signature FILE")
+	case (o.Statement != "") != (o.Signature != ""):
+		return usage(errors.New("--statement and --signature belong together"), "give both")
+	case o.Statement != "" && o.What != "":
+		return usage(errors.New("--statement says what is approved"), "leave the hash or run away")
+	case o.StatementOut != "" && o.As == "":
+		return usage(errors.New("--statement-out cannot tell who you are"), "give --as with your name in approvals.keys")
+	}
+	return nil
+}
+
+// policyOf reads the keys that drkit.yaml names.
+func policyOf(svc *service.Service) (approval.Policy, error) {
+	p := approval.Policy{Required: svc.Approvals.Required, Self: svc.Approvals.Self == "allowed"}
+	var errs []error
+	for i, a := range svc.Approvals.Keys {
+		text := []byte(a.Key)
+		var err error
+		if !a.Inline() {
+			text, err = readFile(svc.Abs(a.Key))
+		}
+		var key ssh.PublicKey
+		if err == nil {
+			key, err = approval.PublicKey(text)
+		}
+		if err != nil {
+			errs = append(errs, usage(fmt.Errorf("%s: approvals.keys[%d].key of %s: %w", svc.File, i, a.Name, err), errext.Hint(err)))
+			continue
+		}
+		if j := slices.IndexFunc(p.People, func(x approval.Person) bool { return bytes.Equal(x.Key.Marshal(), key.Marshal()) }); j >= 0 {
+			errs = append(errs, usage(fmt.Errorf("%s: approvals.keys[%d]: %s and %s have the same key", svc.File, i, p.People[j].Name, a.Name), "two approvals of one key are one person's"))
+			continue
+		}
+		p.People = append(p.People, approval.Person{Name: a.Name, User: a.User, Key: key})
+	}
+	return p, errors.Join(errs...)
+}
+
+func (o *approveOptions) signer(s *streams) (ssh.Signer, error) {
+	text, err := readNamed("the private key", o.Key, "name the file with --key")
+	if err != nil {
+		return nil, err
+	}
+	var password []byte
+	if o.PasswordEnv != "" {
+		if password = []byte(s.Getenv(o.PasswordEnv)); len(password) == 0 {
+			return nil, usage(fmt.Errorf("%s is not set", o.PasswordEnv), "--password-env names the variable that holds the password")
+		}
+	}
+	key, err := approval.PrivateKey(text, password)
+	if err != nil {
+		return nil, usage(fmt.Errorf("reading the private key %s: %w", o.Key, err), errext.Hint(err))
+	}
+	return key, nil
+}
+
+// statement is what will be signed.
+func (o *approveOptions) statement(ctx context.Context, s *streams, chain *ledger.Chain, svc *service.Service, p approval.Policy, signer ssh.Signer) (ledger.Statement, error) {
+	who, err := o.approver(svc, p, signer)
+	if err != nil {
+		return ledger.Statement{}, err
+	}
+	scan, err := soundLedger(ctx, chain)
+	if err != nil {
+		return ledger.Statement{}, err
+	}
+	hash, run, err := o.subject(scan, svc)
+	if err != nil {
+		return ledger.Statement{}, err
+	}
+	at := now().UTC().Truncate(time.Second)
+	st := ledger.Statement{Schema: ledger.StatementSchema, ID: ledger.NewID(at), Service: svc.Metadata.Name, PlanHash: hash, Run: run,
+		Approver: who.Name, ChangeRef: o.ChangeRef, At: at, Expires: at.Add(o.Expires)}
+	if run != "" {
+		st.Self = who.User == account(scan.Of(run)[0].By) || account(operator()) == account(scan.Of(run)[0].By)
+	}
+	if st.Self && !p.Self {
+		fmt.Fprintf(s.Err, "drkit: note: run %s is your own, and approvals.self refuses such approvals: it will count nothing\n", run)
+	}
+	return st, approval.Check(st)
+}
+
+func account(by string) string {
+	user, _, _ := strings.Cut(by, "@")
+	return user
+}
+
+// approver is who approves: the person whose key it is.
+func (o *approveOptions) approver(svc *service.Service, p approval.Policy, signer ssh.Signer) (approval.Person, error) {
+	for _, x := range p.People {
+		if signer != nil && bytes.Equal(x.Key.Marshal(), signer.PublicKey().Marshal()) && (o.As == "" || o.As == x.Name) || signer == nil && x.Name == o.As {
+			return x, nil
+		}
+	}
+	err := fmt.Errorf("approvals.keys of %s has no %q", svc.File, o.As)
+	if signer != nil {
+		err = fmt.Errorf("approvals.keys of %s has no key %s%s", svc.File, approval.ID(signer.PublicKey()), as(o.As))
+	}
+	return approval.Person{}, errext.WithHint(errext.WithStatus(err, errext.Refused), "an approval by a key that the run does not know counts nothing: add the public key there first")
+}
+
+func as(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " for " + name
+}
+
+// soundLedger reads the ledger; one that was changed approves nothing.
+func soundLedger(ctx context.Context, chain *ledger.Chain) (*ledger.Scan, error) {
+	scan, err := chain.Scan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(scan.Faults) > 0 {
+		return nil, errext.WithHint(errext.WithStatus(fmt.Errorf("the ledger %s does not hold: %s: %s", chain.Location(), scan.Faults[0].Where, scan.Faults[0].What), errext.Evidence),
+			"drkit drill verify-evidence says all that does not hold")
+	}
+	return scan, nil
+}
+
+// subject finds the plan and, where there is one, the run that is approved.
+func (o *approveOptions) subject(scan *ledger.Scan, svc *service.Service) (hash, run string, err error) {
+	var open []ledger.Entry
+	for _, id := range scan.Runs() {
+		records := scan.Of(id)
+		first, last := records[0], records[len(records)-1]
+		if first.Opened != nil && first.Opened.Service == svc.Metadata.Name && last.Closed == nil && (o.What == "" || o.What == id || o.What == first.Opened.PlanHash) {
+			open = append(open, first)
+		}
+	}
+	_, noID := ulid.ParseStrict(o.What)
+	switch {
+	case len(open) == 1:
+		return open[0].Opened.PlanHash, open[0].Run, nil
+	case len(open) > 1:
+		return "", "", usage(fmt.Errorf("%d runs of the ledger are open", len(open)), "name one: "+idsOf(open))
+	case o.What == "":
+		return "", "", usage(fmt.Errorf("no run of %s in the ledger %s waits", svc.Metadata.Name, scan.Location), "give the hash of a plan: drkit drill plan prints it")
+	case noID == nil:
+		return "", "", usage(fmt.Errorf("run %s is not open in the ledger %s", o.What, scan.Location), "give the ledger that the run writes to with --ledger, or the hash of its plan")
+	}
+	return strings.TrimPrefix(o.What, "sha256:"), "", nil
+}
+
+func idsOf(all []ledger.Entry) string {
+	var ids []string
+	for _, e := range all {
+		ids = append(ids, e.Run)
+	}
+	return strings.Join(ids, ", ")
+}
+
+func (o *approveOptions) writeStatement(s *streams, st ledger.Statement) error {
+	raw, err := st.Bytes()
+	if err != nil {
+		return err
+	}
+	if err := writeFile(o.StatementOut, raw); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Err, "nothing is approved yet. Sign it, then give it back:\n  ssh-keygen -Y sign -n %s -f KEY %s\n  drkit drill approve --statement %s --signature %s.sig\n",
+		approval.Namespace, o.StatementOut, o.StatementOut, o.StatementOut)
+	return nil
+}
+
+// put takes a statement that was signed elsewhere.
+func (o *approveOptions) put(ctx context.Context, s *streams, chain *ledger.Chain, p approval.Policy) error {
+	raw, err := readNamed("the statement", o.Statement, "name the file that --statement-out wrote")
+	if err != nil {
+		return err
+	}
+	signature, err := readNamed("the signature", o.Signature, "name the file that ssh-keygen -Y sign wrote")
+	if err != nil {
+		return err
+	}
+	var st ledger.Statement
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&st); err != nil {
+		return usage(fmt.Errorf("%s is no statement: %w", o.Statement, err), "drkit drill approve --statement-out writes one")
+	}
+	if again, err := st.Bytes(); err != nil || !bytes.Equal(again, raw) {
+		return usage(fmt.Errorf("%s is not as --statement-out wrote it", o.Statement), "write it again, and sign that")
+	}
+	if err := approval.Check(st); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(p.People, func(x approval.Person) bool { return x.Name == st.Approver }) {
+		return errext.WithStatus(fmt.Errorf("approvals.keys of %s has no %q", o.File, st.Approver), errext.Refused)
+	}
+	if _, err := soundLedger(ctx, chain); err != nil {
+		return err
+	}
+	e, err := approval.Put(ctx, chain, st, string(signature), operator())
+	if err != nil {
+		return err
+	}
+	return o.print(s, chain, e)
+}
+
+func (o *approveOptions) print(s *streams, chain *ledger.Chain, e ledger.Entry) error {
+	st := e.Approved.Statement
+	if o.json() {
+		return writeJSON(s, struct {
+			Schema    string           `json:"schema"`
+			Ledger    string           `json:"ledger"`
+			Record    uint64           `json:"record"`
+			SHA256    string           `json:"sha256"`
+			Statement ledger.Statement `json:"statement"`
+		}{"drkit.approval-record/1.0", chain.Location(), e.Seq, e.SHA256, st})
+	}
+	what := "the next run of plan " + st.PlanHash
+	if st.Run != "" {
+		what = "run " + st.Run + ", plan " + st.PlanHash
+	}
+	label := ""
+	if st.Self {
+		label = ", labelled as the operator's own"
+	}
+	_, err := fmt.Fprintf(s.Out, "approved by %s%s: %s\nuntil %s; record %d of the ledger %s\n", st.Approver, label, what, st.Expires.Format(time.RFC3339), e.Seq, chain.Location())
+	return err
+}

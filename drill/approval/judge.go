@@ -1,0 +1,148 @@
+package approval
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"drkit/drill"
+	"drkit/drill/ledger"
+)
+
+// Person may approve.
+type Person struct {
+	Name string
+	User string // account under which this person runs drkit
+	Key  ssh.PublicKey
+}
+
+// Policy says who may approve and how many must.
+type Policy struct {
+	Required int  // different people; at least 1
+	Self     bool // the operator's own approval counts, labelled
+	People   []Person
+}
+
+// Subject is the run that asks. Run is "" before it is opened in the ledger.
+type Subject struct {
+	Service, PlanHash, Run string
+	By                     string // user@host of the operator
+	Now                    time.Time
+}
+
+// Tally is what the ledger's approvals are worth for one run. Void ones name why
+// in Why.
+type Tally struct {
+	Required    int
+	Valid, Void []drill.Approval
+}
+
+// Enough says that as many people approved as must.
+func (t Tally) Enough() bool { return len(t.Valid) >= max(t.Required, 1) }
+
+// Judge weighs every approval of the ledger that could be meant for a run: those of
+// its plan, and those that name the run.
+func Judge(scan *ledger.Scan, p Policy, s Subject) Tally {
+	t := Tally{Required: max(p.Required, 1)}
+	seen, people := map[string]uint64{}, map[string]uint64{}
+	for _, e := range scan.Entries {
+		if e.Approved == nil || e.Approved.Statement.PlanHash != s.PlanHash && (s.Run == "" || e.Approved.Statement.Run != s.Run) {
+			continue
+		}
+		a, why := weigh(scan, p, s, e)
+		id := e.Approved.Statement.ID
+		switch {
+		case why != "":
+		case seen[id] != 0:
+			why = fmt.Sprintf("it is record %d again: replayed", seen[id])
+		case people[a.Approver] != 0:
+			why = fmt.Sprintf("%s approved already, in record %d", a.Approver, people[a.Approver])
+		}
+		if seen[id] == 0 {
+			seen[id] = e.Seq
+		}
+		if a.Why = why; why != "" {
+			t.Void = append(t.Void, a)
+			continue
+		}
+		people[a.Approver] = e.Seq
+		t.Valid = append(t.Valid, a)
+	}
+	return t
+}
+
+// weigh judges one approval by itself; why is "" when it counts.
+func weigh(scan *ledger.Scan, p Policy, s Subject, e ledger.Entry) (a drill.Approval, why string) {
+	st := e.Approved.Statement
+	a = drill.Approval{ID: st.ID, Approver: st.Approver, ChangeRef: st.ChangeRef, At: st.At, Expires: st.Expires, Self: st.Self, Record: e.Seq, SHA256: e.SHA256}
+	key, err := Proven(*e.Approved)
+	if err != nil {
+		return a, err.Error()
+	}
+	a.Method, a.KeyID = key.Type(), ID(key)
+	i := slices.IndexFunc(p.People, func(x Person) bool { return bytes.Equal(x.Key.Marshal(), key.Marshal()) })
+	if i < 0 {
+		return a, "drkit.yaml does not know its key " + a.KeyID
+	}
+	who := p.People[i]
+	a.Self = a.Self || isSelf(who, e.By, s.By)
+	switch {
+	case who.Name != st.Approver:
+		return a, fmt.Sprintf("it is of %s, and signed with the key of %s", st.Approver, who.Name)
+	case st.Service != s.Service:
+		return a, "it is of service " + st.Service
+	case st.PlanHash != s.PlanHash:
+		return a, fmt.Sprintf("it approves another plan (%.12s)", st.PlanHash)
+	case !s.Now.Before(st.Expires):
+		return a, "it expired at " + st.Expires.UTC().Format(time.RFC3339)
+	case st.Run != "" && st.Run != s.Run:
+		return a, "it is for run " + st.Run
+	case st.Run == "" && spentBy(scan, s, e.Seq) != "":
+		return a, spentBy(scan, s, e.Seq)
+	case a.Self && !p.Self:
+		return a, "it is the operator's own, and approvals.self refuses those"
+	}
+	return a, ""
+}
+
+// isSelf tells an approval of one's own run: the key is the operator's, or it was
+// given from the operator's account.
+func isSelf(who Person, approvedBy, operator string) bool {
+	user := account(operator)
+	return user != "" && (who.User == user || account(approvedBy) == user)
+}
+
+func account(by string) string {
+	user, _, _ := strings.Cut(by, "@")
+	return user
+}
+
+// spentBy says which run took an approval that names none: the first one that was
+// opened with the plan after it, unless that was refused before it changed anything.
+// It is "" when the approval is the asking run's, or still free.
+func spentBy(scan *ledger.Scan, s Subject, seq uint64) string {
+	for _, e := range scan.Entries {
+		if e.Opened == nil || e.Opened.PlanHash != s.PlanHash {
+			continue
+		}
+		switch {
+		case e.Run == s.Run && e.Seq < seq:
+			return "it was given after the run began, and does not name it"
+		case e.Run == s.Run:
+			return ""
+		case e.Seq > seq && !refused(scan, e.Run):
+			return "run " + e.Run + " took it"
+		}
+	}
+	return ""
+}
+
+func refused(scan *ledger.Scan, run string) bool {
+	all := scan.Of(run)
+	last := all[len(all)-1]
+	return last.Closed != nil && last.Closed.Verdict == drill.Refused
+}
