@@ -68,6 +68,13 @@ type RunStarted struct {
 	Parts        []Part     `json:"parts,omitempty"` // of the release's manifest
 	Scenario     *Scenario  `json:"scenario,omitempty"`
 	Ledger       *LedgerRef `json:"ledger,omitempty"` // where the run was announced before it began
+
+	// What people did before the start, and who else took part, as the operator says.
+	Live          bool       `json:"live,omitempty"`           // production may be moved
+	WithoutLedger string     `json:"without_ledger,omitempty"` // why the run began although no ledger could be written: never better than status 6
+	Approvals     []Approval `json:"approvals,omitempty"`
+	Participants  []Person   `json:"participants,omitempty"`
+	Observers     []string   `json:"observers,omitempty"`
 }
 
 // Binary is the program that ran the drill.

@@ -21,6 +21,9 @@ func checkStarted(_ *Run, _ Event, s RunStarted) error {
 
 func foldStarted(r *Run, e Event, s RunStarted) {
 	r.Plan, r.Begun = s, stamp(e)
+	for _, a := range s.Approvals {
+		foldApproval(r, e, a)
+	}
 	for _, p := range s.Steps {
 		r.Steps = append(r.Steps, StepState{StepPlan: p})
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"drkit/playbooks"
 )
 
 // What people do in a run, and the folds of it.
@@ -67,3 +69,18 @@ func checkAdopted(r *Run, _ Event, a Adopted) error {
 }
 
 func foldAdopted(r *Run, _ Event, a Adopted) { r.change(a.ID).Adopted = a.By }
+
+// PlannedChange is what a step would change, for people: what, by which call, and
+// how it would be taken back.
+type PlannedChange struct {
+	What string `json:"what"`
+	How  string `json:"how"`
+	Undo string `json:"undo"`
+}
+
+// Planner is an ability of a StepHandler, found by type assertion: to say what Do
+// would change, in order, without reaching anything. Its answer may be better after
+// Check. A kind without it is shown as one that does not say.
+type Planner interface {
+	Plan(s playbooks.Step) []PlannedChange
+}

@@ -47,6 +47,10 @@ type Runner struct {
 	Steps    map[string]StepHandler // by kind
 	Undo     map[string]UndoFunc    // by kind
 
+	// Checks finds what speaks against the run as a whole, before its steps are
+	// checked: it changes nothing. nil: nothing to ask.
+	Checks func(ctx context.Context) []error
+
 	// Leave, when closed, ends the run at once and without undo (a second
 	// Ctrl-C). The first one is the cancelling of Run's context; its cause may
 	// carry errext.Terminated for SIGTERM.
@@ -155,19 +159,30 @@ func (rn *Runner) check(ctx context.Context, x *exec, plan []playbooks.Step) boo
 	if p := rn.stopped(ctx, x); p != nil && x.emit("", 0, TypeProblem, *p) != nil {
 		return false
 	}
+	if rn.Checks != nil && !x.problems("", rn.Checks(ctx)) {
+		return false
+	}
 	for _, s := range plan {
 		if ctx.Err() != nil {
 			return false
 		}
-		for _, err := range rn.problems(ctx, x, s) {
-			if errors.Is(err, ErrLeft) || x.emit(s.ID, 0, TypeProblem, Problem{What: err.Error(), Hint: errext.Hint(err)}) != nil {
-				return false
-			}
+		if !x.problems(s.ID, rn.problems(ctx, x, s)) {
+			return false
 		}
 	}
 	found := 0
 	x.look(func(r *Run) { found = len(r.Problems) })
 	return found == 0 && ctx.Err() == nil
+}
+
+// problems journals what a check found; false when the run is over.
+func (x *exec) problems(step string, found []error) bool {
+	for _, err := range found {
+		if errors.Is(err, ErrLeft) || x.emit(step, 0, TypeProblem, Problem{What: err.Error(), Hint: errext.Hint(err)}) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func (rn *Runner) problems(ctx context.Context, x *exec, s playbooks.Step) []error {

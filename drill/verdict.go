@@ -30,6 +30,12 @@ func Judge(r *Run) RunFinished {
 		verdict = Incomplete // a clean-up that is not proven never reads as done
 	}
 	reasons = append(reasons, unclean...)
+	if why := r.Plan.WithoutLedger; why != "" && verdict != Refused {
+		if verdict == Recovered || verdict == ObjectiveMissed {
+			verdict = Incomplete // what no ledger holds can be taken away unseen
+		}
+		reasons = append(reasons, reason(errext.Evidence, "the run began without its ledger: "+why, "keep the run's folder; it stands beside the chain of all runs"))
+	}
 	all := make([]errext.Status, 0, len(reasons))
 	for _, x := range reasons {
 		all = append(all, errext.Status(x.Status))

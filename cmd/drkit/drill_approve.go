@@ -200,17 +200,12 @@ func (o *approveOptions) statement(ctx context.Context, s *streams, chain *ledge
 	st := ledger.Statement{Schema: ledger.StatementSchema, ID: ledger.NewID(at), Service: svc.Metadata.Name, PlanHash: hash, Run: run,
 		Approver: who.Name, ChangeRef: o.ChangeRef, At: at, Expires: at.Add(o.Expires)}
 	if run != "" {
-		st.Self = who.User == account(scan.Of(run)[0].By) || account(operator()) == account(scan.Of(run)[0].By)
+		st.Self = who.User == approval.Account(scan.Of(run)[0].By) || approval.Account(operator()) == approval.Account(scan.Of(run)[0].By)
 	}
 	if st.Self && !p.Self {
 		fmt.Fprintf(s.Err, "drkit: note: run %s is your own, and approvals.self refuses such approvals: it will count nothing\n", run)
 	}
 	return st, approval.Check(st)
-}
-
-func account(by string) string {
-	user, _, _ := strings.Cut(by, "@")
-	return user
 }
 
 // approver is who approves: the person whose key it is.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"drkit/drill"
+	"drkit/drill/approval"
 	"drkit/drill/launch/process"
 	"drkit/drill/ledger"
 	drillreport "drkit/drill/report"
@@ -150,6 +149,7 @@ type drillPlan struct {
 	target   copyOf
 	id, dir  string
 	launcher *process.Launcher
+	policy   approval.Policy
 }
 
 func newDrillPlan(o drillOptions) (*drillPlan, error) {
@@ -159,6 +159,9 @@ func newDrillPlan(o drillOptions) (*drillPlan, error) {
 	}
 	d := &drillPlan{o: o, svc: svc, launcher: newLauncher(svc), id: ledger.NewID(now())}
 	d.dir = ledger.Dir(svc.Run.Dir.Path, d.id)
+	if d.policy, err = policyOf(svc); err != nil {
+		return nil, err
+	}
 	target, err := chooseTarget(svc, o.Target)
 	if err != nil {
 		return nil, err
@@ -302,23 +305,6 @@ func (d *drillPlan) releaseID(ctx context.Context) string {
 		return ""
 	}
 	return c.Release
-}
-
-// hash covers what is going to be done and what it must prove.
-func (d *drillPlan) hash(start drill.RunStarted) string {
-	start.Tool, start.WorkDir = "", ""
-	content, err := json.Marshal(struct {
-		Playbook       string
-		Start          drill.RunStarted
-		Source, Target service.Canary
-		Router         service.RehearsalRouter
-		Traffic        []service.Traffic
-	}{d.playbook.Hash(), start, d.source.region.Canary, d.target.region.Canary, d.svc.Rehearsal.Router, d.svc.Traffic})
-	if err != nil {
-		panic(err) // strings, numbers and lists
-	}
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
 }
 
 func (d *drillPlan) world(start drill.RunStarted) *step.World {

@@ -112,11 +112,12 @@ func weigh(scan *ledger.Scan, p Policy, s Subject, e ledger.Entry) (a drill.Appr
 // isSelf tells an approval of one's own run: the key is the operator's, or it was
 // given from the operator's account.
 func isSelf(who Person, approvedBy, operator string) bool {
-	user := account(operator)
-	return user != "" && (who.User == user || account(approvedBy) == user)
+	user := Account(operator)
+	return user != "" && (who.User == user || Account(approvedBy) == user)
 }
 
-func account(by string) string {
+// Account is the user of a user@host.
+func Account(by string) string {
 	user, _, _ := strings.Cut(by, "@")
 	return user
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"drkit/drill"
+	"drkit/drill/approval"
 	"drkit/drill/traffic"
 	"drkit/internal/errext"
 	"drkit/internal/openai"
@@ -75,6 +76,9 @@ type World struct {
 	// Measured is how long an earlier canary of a release took to start in the
 	// target; false where there was none. nil: nobody knows.
 	Measured func(release string) (rules.Start, bool)
+	// Approvals weighs what the ledger holds of people's approvals of this run; nil:
+	// nobody can approve.
+	Approvals func(ctx context.Context, run string) (approval.Tally, error)
 
 	mu       sync.Mutex
 	manifest *manifest.Manifest
@@ -99,6 +103,7 @@ func Kinds(w *World) map[string]drill.StepHandler {
 		"steady":    steady{w},
 		"failback":  failback{w},
 		"cleanup":   cleanup{w},
+		"approve":   approve{w},
 	}
 }
 

@@ -1,0 +1,98 @@
+package step
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"drkit/drill"
+	"drkit/playbooks"
+)
+
+// What each kind of step would change, for people who read a plan before it is
+// run. Nothing here reaches anything.
+
+var (
+	_ drill.Planner = preflight{}
+	_ drill.Planner = restoreStep{}
+	_ drill.Planner = boot{}
+	_ drill.Planner = trafficStep{}
+	_ drill.Planner = cutover{}
+	_ drill.Planner = failback{}
+	_ drill.Planner = cleanup{}
+	_ drill.Planner = verifyStep{}
+	_ drill.Planner = behaviour{}
+	_ drill.Planner = steady{}
+	_ drill.Planner = declare{}
+	_ drill.Planner = approve{}
+)
+
+func (p preflight) Plan(playbooks.Step) []drill.PlannedChange {
+	return []drill.PlannedChange{{What: "lock of " + p.w.Service + " in region " + p.w.Target.Name, Undo: "lock.release",
+		How: "write " + lockKey(p.w.Target.Name, p.w.Service) + " into " + p.w.Target.StateLocation + ", on the condition that it is not there"}}
+}
+
+func (r restoreStep) Plan(s playbooks.Step) []drill.PlannedChange {
+	side, err := r.w.regionOf(s)
+	if err != nil {
+		return nil // Check says so
+	}
+	how := "copy the release from " + side.Location + " into " + r.w.restored(side)
+	if m := r.w.manifest; m != nil {
+		size := int64(0)
+		for _, f := range m.Contents.Files {
+			size += f.Size
+		}
+		how += fmt.Sprintf(" (%d files, %d bytes)", len(m.Contents.Files), size)
+	}
+	return []drill.PlannedChange{{What: "files restored from region " + side.Name, How: how, Undo: UndoFiles}}
+}
+
+func (b boot) Plan(s playbooks.Step) []drill.PlannedChange {
+	side, err := b.w.regionOf(s)
+	if err != nil {
+		return nil
+	}
+	return []drill.PlannedChange{{What: "canary " + b.w.replicaName(side), How: "start: " + strings.Join(side.Command, " "), Undo: "stop it"}}
+}
+
+func (t trafficStep) Plan(playbooks.Step) []drill.PlannedChange {
+	return []drill.PlannedChange{
+		{What: "rehearsal router", How: "start: " + strings.Join(t.w.Router.Command, " "), Undo: "stop it"},
+		{What: "traffic of the drill's own", How: "requests of " + classNames(t.w) + " through the rehearsal router, until the run ends", Undo: "it ends with the run"},
+	}
+}
+
+func classNames(w *World) string {
+	var names []string
+	for _, c := range w.Classes {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (c cutover) Plan(playbooks.Step) []drill.PlannedChange {
+	return []drill.PlannedChange{c.w.plannedMove(&c.w.Source, &c.w.Target)}
+}
+
+func (f failback) Plan(playbooks.Step) []drill.PlannedChange {
+	return []drill.PlannedChange{f.w.plannedMove(&f.w.Target, &f.w.Source)}
+}
+
+func (w *World) plannedMove(from, to *Region) drill.PlannedChange {
+	return drill.PlannedChange{What: fmt.Sprintf("router: %s in, %s out", to.Name, from.Name), Undo: UndoRouter,
+		How: "add the canary of " + to.Name + " to the rehearsal router, drain and remove that of " + from.Name}
+}
+
+func (c cleanup) Plan(playbooks.Step) []drill.PlannedChange {
+	return []drill.PlannedChange{{What: "all of the above", How: "taken back, newest first; each absence is proven by listing", Undo: "none"}}
+}
+
+func (verifyStep) Plan(playbooks.Step) []drill.PlannedChange { return nil }
+func (behaviour) Plan(playbooks.Step) []drill.PlannedChange  { return nil }
+func (steady) Plan(playbooks.Step) []drill.PlannedChange     { return nil }
+func (declare) Plan(playbooks.Step) []drill.PlannedChange    { return nil }
+func (approve) Plan(playbooks.Step) []drill.PlannedChange    { return nil }
+
+// PlanDir is where a run that is only planned would keep its files.
+func PlanDir(runDir string) string { return filepath.Join(runDir, "runs", "RUN") }
