@@ -42,6 +42,13 @@ func New(r *drill.Run, seal ledger.Sealed) Evidence {
 	if p.Ledger != nil {
 		e.Ledger = &Ledger{*p.Ledger, tail(*p.Ledger)}
 	}
+	e.Approvers, e.Notified, e.NoLedger = approvers(r), notified(r), said(p.WithoutLedger)
+	if p.Participants != nil {
+		e.People = &p.Participants
+	}
+	if p.Observers != nil {
+		e.Observers = &p.Observers
+	}
 	e.Environment.IsolationProof = isolation(r)
 	e.Controls = controls(&e)
 	e.Unknown = unknown(&e)
@@ -157,7 +164,7 @@ func proofs(r *drill.Run) []Proof {
 func cleanup(r *drill.Run) Cleanup {
 	c := Cleanup{Status: CleanNothing, Changes: []Change{}, Leftovers: []string{}}
 	for _, x := range r.Changes {
-		c.Changes = append(c.Changes, Change{ID: x.ID, Step: x.Step, What: x.What, Undo: x.Undo.Kind, Done: x.Done, Error: x.Error, Undone: x.Undone, Why: x.UndoError})
+		c.Changes = append(c.Changes, Change{ID: x.ID, Step: x.Step, What: x.What, Undo: x.Undo.Kind, Done: x.Done, Error: x.Error, Undone: x.Undone, Why: x.UndoError, By: x.Adopted})
 	}
 	for _, x := range r.Left() {
 		c.Leftovers = append(c.Leftovers, x.What)
@@ -196,6 +203,7 @@ func deviations(r *drill.Run) []string {
 			all = append(all, fmt.Sprintf("step %s is %s", s.ID, s.Result))
 		}
 	}
+	all = append(all, approvalDeviations(r)...)
 	if r.Aborting != nil {
 		all = append(all, "the run was cut short: "+r.Aborting.Why)
 	}

@@ -135,7 +135,7 @@ func (a *Audit) run(scan *ledger.Scan, run, dir string) {
 		return
 	}
 	c.journal()
-	c.listed()
+	c.listed(scan)
 	c.evidence()
 	a.Runs = append(a.Runs, RunAudit{Run: run, Verdict: c.verdict, Status: c.status, State: c.state})
 }
@@ -209,10 +209,15 @@ func (c *checker) journal() {
 func plain(err error, path string) string { return strings.ReplaceAll(err.Error(), path+":", "line ") }
 
 // listed compares the journal with the ledger's records of the run.
-func (c *checker) listed() {
+func (c *checker) listed(scan *ledger.Scan) {
 	if len(c.records) == 0 && len(c.raw) == 0 {
 		c.state = "empty"
 		c.audit.note("the journal of run %s is empty, and nothing announced it: it was killed before it began; its folder may be deleted", c.run)
+		return
+	}
+	if len(c.records) == 0 && c.folded != nil && c.folded.Plan.WithoutLedger != "" {
+		c.fault("", ledger.Fault{What: "the ledger does not know it: it says that it began without, because: " + c.folded.Plan.WithoutLedger,
+			Hint: "it stands beside the chain for good: judge it by its own evidence.json, and keep that apart"})
 		return
 	}
 	if len(c.records) == 0 {
@@ -221,6 +226,7 @@ func (c *checker) listed() {
 		return
 	}
 	c.opened(c.records[0])
+	c.approved(scan)
 	var last *ledger.Entry
 	for i := range c.records {
 		if e := &c.records[i]; e.Closed != nil {

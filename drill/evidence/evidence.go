@@ -24,8 +24,10 @@ import (
 	"drkit/drill/report"
 )
 
-// Schema names the version of evidence.json.
-const Schema = "drkit.evidence/1.0"
+// Schema names the version of evidence.json. 1.1 added who approved, took part,
+// observed and was notified, and why a run began without its ledger; files of 1.0
+// are still judged.
+const Schema = "drkit.evidence/1.1"
 
 // FileName is evidence.json's name in its run's folder.
 const FileName = "evidence.json"
@@ -43,7 +45,8 @@ type Evidence struct {
 	Manifest    Manifest                 `json:"manifest"`
 	Tool        Tool                     `json:"tool"`
 	Operator    Operator                 `json:"operator"`
-	Approvers   *[]string                `json:"approvers"`
+	Approvers   *[]Approver              `json:"approvers"`
+	People      *[]drill.Person          `json:"participants"`
 	Observers   *[]string                `json:"observers"`
 	Notified    *[]string                `json:"notified"`
 	Environment Environment              `json:"environment"`
@@ -66,6 +69,7 @@ type Evidence struct {
 	Controls    []Control                `json:"controls"`
 	Journal     ledger.Sealed            `json:"journal"`
 	Ledger      *Ledger                  `json:"ledger"`
+	NoLedger    *string                  `json:"without_ledger"` // why it began without; null: it did not
 	Outcome     *Outcome                 `json:"outcome"` // null: the journal has no end
 	Unknown     []Unknown                `json:"unknown"`
 }
@@ -104,6 +108,19 @@ type Tool struct {
 type Operator struct {
 	ID     *string `json:"id"`
 	Method string  `json:"method"`
+}
+
+// Approver is a person whose approval of the plan counted.
+type Approver struct {
+	ID        string     `json:"id"`
+	Method    string     `json:"method"` // kind of key, or that it was only typed
+	KeyID     *string    `json:"key_id"` // as ssh-keygen -l prints it; null: no key proves it
+	Self      bool       `json:"self_attested"`
+	ChangeRef string     `json:"change_ref"`
+	At        time.Time  `json:"at"`
+	Expires   *time.Time `json:"expires"`
+	Record    *uint64    `json:"ledger_record"` // that holds it; null: none does
+	SHA256    *string    `json:"sha256"`        // of that record
 }
 
 // Environment is where it happened.
@@ -213,6 +230,7 @@ type Change struct {
 	Error  string `json:"error"`
 	Undone bool   `json:"undone"`
 	Why    string `json:"undo_error"`
+	By     string `json:"adopted,omitempty"` // who took over what it made
 }
 
 // Failback is whether the source was shown to be able to serve again.

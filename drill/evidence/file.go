@@ -69,6 +69,7 @@ func (e *Evidence) contradictions(add func(field, what string)) {
 	if c := cleanup(r); c.Status != e.Cleanup.Status || !slices.Equal(c.Leftovers, e.Cleanup.Leftovers) {
 		add("/cleanup/status", fmt.Sprintf("it says %s, and its changes say %s", e.Cleanup.Status, c.Status))
 	}
+	e.checkApprovers(add)
 	e.checkTimes(r, add)
 	e.checkProofs(r, add)
 	if c := controls(e); !reflect.DeepEqual(c, e.Controls) {

@@ -15,6 +15,7 @@ var rules = []string{
 	"incomplete: a step or gate is not passed, a proof of must_prove does not hold, drkit's own engine or router took part in a run that is no demo, or the recovery time was not measured",
 	"objective-missed: all else holds, and the recovery took longer than promised or an objective of the traffic was missed",
 	"recovered: all holds; a change that is not proven to be taken back makes it incomplete with status 8",
+	"without_ledger: adds 6, and makes incomplete what else would be recovered or objective-missed",
 	"status: the first of 8, 6, 4, 5, 1 among the reasons",
 }
 
@@ -39,11 +40,14 @@ func (e *Evidence) Run() *drill.Run {
 	}
 	for _, c := range e.Cleanup.Changes {
 		r.Changes = append(r.Changes, drill.ChangeState{Intent: drill.Intent{ID: c.ID, What: c.What, Undo: drill.Undo{Kind: c.Undo}}, Step: c.Step,
-			Done: c.Done, Error: c.Error, Undone: c.Undone, UndoError: c.Why})
+			Done: c.Done, Error: c.Error, Undone: c.Undone, UndoError: c.Why, Adopted: c.By})
 	}
 	for _, in := range e.Clock.Instants {
 		r.Instants = append(r.Instants, drill.InstantState{Name: in.Name, Step: in.Step, Cached: in.Cached,
 			At: drill.Stamp{Proc: in.Process, Mono: time.Duration(in.Mono), Wall: in.Wall}})
+	}
+	if e.NoLedger != nil {
+		r.Plan.WithoutLedger = *e.NoLedger
 	}
 	if o := e.Outcome; o != nil {
 		r.Aborting = o.Aborting

@@ -25,9 +25,11 @@ func unknown(e *Evidence) []Unknown {
 	add(e.Tool.Dirty == nil, "/tool/dirty", "the program does not say which source it was built from")
 	add(e.Tool.SHA256 == nil, "/tool/sha256", "the program's file could not be read when the run began")
 	add(e.Operator.ID == nil, "/operator/id", "the machine did not say who ran it")
-	add(true, "/approvers", "this version takes no approvals; rehearsals need none")
-	add(true, "/observers", notNoticed)
-	add(true, "/notified", notNoticed)
+	add(e.Approvers == nil, "/approvers", "nobody approved the plan; only live runs need it")
+	add(e.People == nil, "/participants", notTold)
+	add(e.Observers == nil, "/observers", notTold)
+	add(e.Notified == nil, "/notified", "no step of the plan notified anybody, or none got that far")
+	add(e.NoLedger == nil, "/without_ledger", "the run was not begun without its ledger")
 	add(true, "/environment/accounts", notNoticed)
 	add(true, "/environment/clusters", notNoticed)
 	add(e.Environment.IsolationProof == nil, "/environment/isolation_proof", "no gate of this run tried to reach the source region from inside the canary")
@@ -79,6 +81,13 @@ func unknownParts(e *Evidence) []Unknown {
 		if t.CacheMin == nil {
 			once("/traffic/*/cache_hit_min", "the engine's answers do not say how much came from its cache")
 			once("/traffic/*/cache_hit_max", "the engine's answers do not say how much came from its cache")
+		}
+	}
+	for _, a := range approversOf(e) {
+		if a.KeyID == nil {
+			for _, f := range []string{"key_id", "expires", "ledger_record", "sha256"} {
+				once("/approvers/*/"+f, "the operator typed the approval: no key proves it")
+			}
 		}
 	}
 	if len(e.Findings) > 0 {

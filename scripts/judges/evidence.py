@@ -12,10 +12,14 @@ import hashlib
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 
 ZEROS = "0" * 64
 LADDER = ["declared", "weights", "engine-ready", "canary-verified", "cutover", "steady"]
+TYPED = "typed by the operator, not authenticated"
 NEEDS = [("boot", "engine"), ("behaviour", "engine"), ("router", "router")]
 faults = []
 
@@ -93,7 +97,7 @@ def gaps(e):
 
 
 def left(e):
-    return [c for c in e["cleanup"]["changes"] if not c["undone"]]
+    return [c for c in e["cleanup"]["changes"] if not c["undone"] and not c.get("adopted")]
 
 
 def failed_step(e, s):
@@ -144,6 +148,10 @@ def verdict(e):
         why = why + [8]
         if word in ("recovered", "objective-missed", "refused"):
             word = "incomplete"
+    if e.get("without_ledger") and word != "refused":
+        why = why + [6]
+        if word in ("recovered", "objective-missed"):
+            word = "incomplete"
     for status in (8, 6, 4, 5, 1, 7):
         if status in why:
             return word, status
@@ -173,6 +181,7 @@ def check_evidence(raw, e):
     print(f"recomputed verdict: {word} (status {status})")
     if (word, status) != (e["outcome"]["verdict"], e["outcome"]["status"]):
         fault("evidence /outcome", f"it says {e['outcome']['verdict']} ({e['outcome']['status']})")
+    check_approvers(e, word)
     state = "incomplete" if left(e) else "verified" if e["cleanup"]["changes"] else "nothing-changed"
     if state != e["cleanup"]["status"]:
         fault("evidence /cleanup/status", f"it says {e['cleanup']['status']}, and its changes say {state}")
@@ -181,25 +190,62 @@ def check_evidence(raw, e):
         fault("evidence /measured/rto/value", f"it says {said}, and the clock says {took} ns")
 
 
+def check_approvers(e, word):
+    """Version 1.1: a live recovery was approved, and what no key proves says so."""
+    if e["schema"] == "drkit.evidence/1.0":
+        return
+    for i, a in enumerate(e["approvers"] or []):
+        if None in (a["key_id"], a["ledger_record"], a["sha256"]) and not (a["self_attested"] and a["method"] == TYPED):
+            fault(f"evidence /approvers/{i}", "nothing proves it, and it does not say that it is the operator's own")
+    if e["kind"] == "real" and word in ("recovered", "objective-missed") and not e["approvers"]:
+        fault("evidence /approvers", "production was moved, and nobody approved it")
+
+
+def check_approval(e, a, r, digest):
+    """Holds an approver against the ledger's record; OpenSSH, where it is there, proves the signature."""
+    where = f"ledger record {a['ledger_record']}"
+    if not r or r["kind"] != "approved" or digest != a["sha256"]:
+        fault(where, f"it is not the approval by {a['id']} that the evidence counts")
+        return
+    s = r["approved"]["statement"]
+    if s["plan_hash"] != e["plan"]["sha256"] or s["run"] not in ("", e["run_id"]) or s["approver"] != a["id"]:
+        fault(where, "it approves another plan or run, or is another's")
+    if not shutil.which("ssh-keygen"):
+        print(f"approval by {a['id']}: signature not checked, ssh-keygen is not here")
+        return
+    with tempfile.TemporaryDirectory() as d:
+        for name, text in (("sig", r["approved"]["signature"]), ("allowed", f"x {r['approved']['key']}\n")):
+            with open(os.path.join(d, name), "w", encoding="utf-8") as f:
+                f.write(text)
+        message = (json.dumps(s, indent=2, ensure_ascii=False) + "\n").encode()
+        args = ["ssh-keygen", "-Y", "verify", "-f", f"{d}/allowed", "-I", "x", "-n", "drkit-approval", "-s", f"{d}/sig"]
+        if subprocess.run(args, input=message, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode:
+            fault(where, f"the signature of {a['id']} does not hold")
+        else:
+            print(f"approval by {a['id']}: ssh-keygen proves the signature")
+
+
 def check_journal(raw, e):
     if (sha256(raw), len(raw)) != (e["journal"]["sha256"], e["journal"]["bytes"]):
         fault("journal", "its bytes are not those that the evidence was made from")
-    before, last = "", {}
+    before, last, end = "", {}, {}
     for n, line in enumerate(raw.splitlines(keepends=True), 1):
         last = json.loads(line)
+        if last.get("type") != "change.adopted":  # a person took something over after the end
+            end = last
         if last.get("prev", "") != before:
             fault(f"journal line {n}", f"it does not follow the line before it: line {max(n - 1, 1)} or this one was changed")
             return
         if (last["run"], last["seq"]) != (e["run_id"], n):
             fault(f"journal line {n}", "it is not this run's event of that number")
         before = sha256(line)
-    end = last.get("data", {})
-    if last.get("type") != "run.finished" or (end["verdict"], end["status"]) != (e["outcome"]["verdict"], e["outcome"]["status"]):
+    kind, end = end.get("type"), end.get("data", {})
+    if kind != "run.finished" or (end["verdict"], end["status"]) != (e["outcome"]["verdict"], e["outcome"]["status"]):
         fault("journal", "its end is not the outcome of the evidence")
 
 
 def check_ledger(folder, e, raw, head):
-    before, records, hashes = ZEROS, [], []
+    before, records, hashes, by_number = ZEROS, [], [], {}
     for n, name in enumerate(sorted(f for f in os.listdir(folder) if re.fullmatch(r"\d{10}\.json", f)), 1):
         with open(os.path.join(folder, name), "rb") as f:
             data = f.read()
@@ -211,10 +257,14 @@ def check_ledger(folder, e, raw, head):
             fault(f"ledger {name}", "it does not follow the record before it")
         before = sha256(data)
         hashes.append(before)
+        by_number[n] = (r, before)
         if r["run"] == e["run_id"]:
             records.append((before, r))
     if head and head.removeprefix("sha256:") not in hashes:
         fault("ledger", "it does not hold the record with the given SHA-256: its end was cut off")
+    for a in (e["approvers"] or []) if e["schema"] != "drkit.evidence/1.0" else []:
+        if a["ledger_record"]:
+            check_approval(e, a, *by_number.get(a["ledger_record"], (None, None)))
     opened = [(h, r) for h, r in records if r["kind"] == "opened"]
     closed = [r for _, r in records if r["kind"] == "closed"]
     if len(opened) != 1 or not e["ledger"] or opened[0][0] != e["ledger"]["sha256"] or opened[0][1]["seq"] != e["ledger"]["record"]:
