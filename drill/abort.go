@@ -32,7 +32,19 @@ func Replay(events iter.Seq2[Event, error]) (*Run, error) {
 // opening the journal takes it.
 //
 // The verdict is in Run.Finished: status 8 when an absence could not be proven.
+//
+// What stays on purpose (Undo.Keep) stays; AbortAll takes that back too.
 func Abort(ctx context.Context, j Journal, undo map[string]UndoFunc, also ...Handler) (*Run, error) {
+	return abort(ctx, j, undo, false, also)
+}
+
+// AbortAll is Abort, and takes back what stays on purpose too: the cutover of an
+// emergency. A person has to ask for it.
+func AbortAll(ctx context.Context, j Journal, undo map[string]UndoFunc, also ...Handler) (*Run, error) {
+	return abort(ctx, j, undo, true, also)
+}
+
+func abort(ctx context.Context, j Journal, undo map[string]UndoFunc, force bool, also []Handler) (*Run, error) {
 	run, err := Replay(j.Events())
 	if err != nil {
 		return run, err
@@ -40,11 +52,12 @@ func Abort(ctx context.Context, j Journal, undo map[string]UndoFunc, also ...Han
 	if run.ID == "" {
 		return run, errext.WithHint(errors.New("the journal is empty: the run ended before it changed anything"), "its folder may be deleted")
 	}
-	if run.Finished != nil && len(run.Left()) == 0 {
+	if run.Finished != nil && len(run.Left()) == 0 && !(force && len(run.Kept()) > 0) {
 		return run, nil
 	}
 	x := &exec{
-		id: run.ID, proc: run.Last.Proc + 1, run: run, began: time.Now(), stop: func(error) {},
+		force: force,
+		id:    run.ID, proc: run.Last.Proc + 1, run: run, began: time.Now(), stop: func(error) {},
 		handlers: append([]Handler{j}, also...), undo: undo, closing: true,
 		undoTimeout: undoTimeout, grace: stopGrace, busy: map[string]chan struct{}{},
 	}

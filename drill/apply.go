@@ -122,6 +122,8 @@ var folders = map[string]folder{
 	TypeIntent:       on(checkIntent, foldIntent),
 	TypeChanged:      on(checkChanged, foldChanged),
 	TypeUndone:       on(checkUndone, foldUndone),
+	TypeKept:         on(checkKept, foldKept),
+	TypeClass:        on(checkClass, foldClass),
 	TypePhase:        on(nil, func(r *Run, _ Event, p Phase) { r.Phases = append(r.Phases, p) }),
 	TypeTraffic:      on(checkTraffic, func(r *Run, _ Event, w TrafficWindow) { r.Traffic = append(r.Traffic, w) }),
 	TypeNote:         on(nil, foldNote),

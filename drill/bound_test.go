@@ -2,6 +2,7 @@ package drill
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -21,7 +22,7 @@ func TestHugeTextsAreCut(t *testing.T) {
 		}
 	}
 	short := Gate{Observed: strings.Repeat("a", maxText)}
-	if bounded(short) != short {
+	if !reflect.DeepEqual(bounded(short), short) {
 		t.Error("a text within the limit was changed")
 	}
 }

@@ -39,8 +39,10 @@ const (
 	TypeIntent       = "change.intent"  // Intent: before a change is made
 	TypeChanged      = "change.done"    // Changed: what came of it
 	TypeUndone       = "change.undone"  // Undone: after it was taken back
+	TypeKept         = "change.kept"    // Kept: it stays on purpose
 	TypePhase        = "phase"          // Phase: a stretch of an engine's boot
 	TypeTraffic      = "traffic"        // TrafficWindow
+	TypeClass        = "class"          // Class: whether a class of traffic can be recovered at all
 	TypeNote         = "note"           // Note
 	TypeProgress     = "progress"       // Progress; may be dropped
 	TypeLog          = "log"            // Log; may be dropped
@@ -245,6 +247,8 @@ type Gate struct {
 	Evidence string `json:"evidence,omitempty"` // what the observation rests on
 	Hint     string `json:"hint,omitempty"`
 	Status   int    `json:"status,omitempty"` // what a failed one stands for; 0: 4. An objective is 5, a clean-up 8
+
+	Classes []string `json:"classes,omitempty"` // of traffic that it speaks of alone; empty: of all
 }
 
 // What a run can prove. A run proves only what its gates showed.
@@ -297,6 +301,7 @@ type Component struct {
 type Undo struct {
 	Kind string          `json:"kind"`
 	Args json.RawMessage `json:"args"`
+	Keep string          `json:"keep,omitempty"` // when the change stays at the end: one of the Keep constants; "": never
 }
 
 // Intent is journaled before a change is made.

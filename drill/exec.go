@@ -31,6 +31,7 @@ type exec struct {
 	over       bool                     // no further events
 	left       bool                     // left without undo
 	held       *Held                    // why the run stops here for a person; nil: it does not
+	force      bool                     // take back what would stay, too
 	changes    int                      // intents so far
 	busy       map[string]chan struct{} // changes under way; closed when done
 }

@@ -139,6 +139,9 @@ func checkIntent(r *Run, _ Event, in Intent) error {
 	if in.Undo.Kind == "" {
 		return fmt.Errorf("the change %q has no undo", in.What)
 	}
+	if !slices.Contains(keeps, in.Undo.Keep) {
+		return fmt.Errorf("the change %q is kept %q: nobody knows when that is", in.What, in.Undo.Keep)
+	}
 	return nil
 }
 
@@ -157,7 +160,7 @@ func checkUndone(r *Run, _ Event, u Undone) error { return r.knows(u.ID) }
 
 func foldUndone(r *Run, _ Event, u Undone) {
 	s := r.change(u.ID)
-	s.Undone, s.UndoneAs, s.UndoError = u.Error == "", u.What, u.Error
+	s.Undone, s.UndoneAs, s.UndoError, s.Kept = u.Error == "", u.What, u.Error, ""
 }
 
 func (r *Run) knows(change string) error {

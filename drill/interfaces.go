@@ -47,6 +47,8 @@ type Scope interface {
 // gone is in the error, is tried again when the run ends, and makes the status 8.
 type Cleaner interface {
 	UndoAll(ctx context.Context) error
+	// Kept says what of the changes stays on purpose (Undo.Keep).
+	Kept() []string
 }
 
 // Recaller is an ability of a Scope, found by type assertion: what a step left as a

@@ -25,6 +25,7 @@ type Run struct {
 	Changes    []ChangeState // in the order of their intents
 	Phases     []Phase
 	Traffic    []TrafficWindow
+	Classes    []Class
 	Notes      []string
 	Memos      []MemoState // the newest of each step and key
 	Progress   []Progress  // the newest of each task
@@ -117,6 +118,7 @@ type ChangeState struct {
 	UndoneAs,
 	UndoError string // what the undo said; why the absence is not proven
 	Adopted string // who took over what it made: the run no longer takes it back
+	Kept    string // why it stays on purpose; "": it does not
 }
 
 // ResumedState is a moment from which another process went on.
@@ -166,21 +168,19 @@ func (r *Run) Instant(name string) (InstantState, bool) {
 	return InstantState{}, false
 }
 
-// Left lists the changes that are not proven to be taken back, newest first.
+// Left lists the changes that are not proven to be taken back and do not stay on
+// purpose, newest first.
 func (r *Run) Left() []ChangeState {
-	var left []ChangeState
-	for i := len(r.Changes) - 1; i >= 0; i-- {
-		if !r.Changes[i].Undone && r.Changes[i].Adopted == "" {
-			left = append(left, r.Changes[i])
-		}
-	}
-	return left
+	return r.open(func(c ChangeState) bool { return c.Kept == "" })
 }
 
 // Proof says whether the run proved something, and why or why not. A proof
 // counts only when it names gates and each of them passed in this run: it never
 // comes from a flag.
 func (r *Run) Proof(name string) (proven bool, why string) {
+	if r.Plan.Mode == ModeTabletop {
+		return false, tabletopWhy
+	}
 	found := false
 	for _, p := range r.Proofs {
 		if p.Name != name {

@@ -27,7 +27,7 @@ var (
 var reserved = map[string]bool{
 	TypeRunStarted: true, TypeRunFinished: true, TypeRunAborting: true, TypeHeld: true, TypeResumed: true, TypeStepStarted: true, TypeStepFinished: true,
 	TypeRechecked: true,
-	TypeProblem:   true, TypeIntent: true, TypeChanged: true, TypeUndone: true, TypeAdopted: true,
+	TypeProblem:   true, TypeIntent: true, TypeChanged: true, TypeUndone: true, TypeAdopted: true, TypeKept: true,
 }
 
 // Emit journals an event of the step.
@@ -119,12 +119,16 @@ func (x *exec) newChange() string {
 // undoAll takes back the changes that match, newest first. It goes on after a
 // failure, and returns all of them.
 func (x *exec) undoAll(ctx context.Context, match func(ChangeState) bool) error {
-	x.mu.Lock()
-	left := x.run.Left()
-	x.mu.Unlock()
+	var left []ChangeState
+	x.look(func(r *Run) { left = r.toUndo(x.force) })
 	var failed []error
+	kept := false
 	for _, c := range left {
 		if !match(c) {
+			continue
+		}
+		if x.letStay(c, kept) {
+			kept = true
 			continue
 		}
 		err := x.undoOne(ctx, c)
@@ -139,6 +143,30 @@ func (x *exec) undoAll(ctx context.Context, match func(ChangeState) bool) error 
 		_ = x.emit(c.Step, c.Attempt, TypeUndone, u) // a failed journal stops no undo; the end tells it
 	}
 	return errext.WithStatus(errors.Join(failed...), errext.Unclean)
+}
+
+// letStay journals that a change stays, where it does.
+func (x *exec) letStay(c ChangeState, later bool) bool {
+	why := ""
+	x.look(func(r *Run) { why = r.stays(c, later) })
+	if why == "" || x.force {
+		return false
+	}
+	if why != c.Kept {
+		_ = x.emit(c.Step, c.Attempt, TypeKept, Kept{ID: c.ID, Why: why}) // as with Undone
+	}
+	return true
+}
+
+// Kept says what stays on purpose so far.
+func (s *scope) Kept() []string {
+	var all []string
+	s.x.look(func(r *Run) {
+		for _, c := range r.Kept() {
+			all = append(all, c.What)
+		}
+	})
+	return all
 }
 
 // undoOne runs one undo, after the change itself has ended.

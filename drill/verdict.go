@@ -143,11 +143,11 @@ func judgeFailed(r *Run, failed []StepState) (string, []Reason) {
 	case len(except(reasons, errext.ObjectiveMissed)) > 0:
 		return Incomplete, reasons
 	}
-	lacking := append(unproven(r), substitutes(r)...)
-	if len(lacking) == 0 {
+	missing := slices.Concat(unproven(r), substitutes(r), refusedClasses(r))
+	if len(missing) == 0 {
 		return ObjectiveMissed, reasons
 	}
-	for _, what := range lacking { // else its status would read as a recovery
+	for _, what := range missing { // else its status would read as a recovery
 		reasons = append(reasons, reason(errext.Gate, what, ""))
 	}
 	return Incomplete, reasons
@@ -219,19 +219,28 @@ func gaps(r *Run) []Reason {
 	if len(r.Steps) == 0 {
 		what = append(what, "the plan has no steps")
 	}
-	what = append(what, unproven(r)...)
-	what = append(what, substitutes(r)...)
-	if _, ok, why := r.RTO(); !ok {
-		what = append(what, "the recovery time was not measured: "+why)
-	}
-	if r.Plan.Objectives.RTO <= 0 {
-		what = append(what, "the objectives promise no recovery time (rto)")
+	if r.Plan.Mode == ModeTabletop {
+		what = append(what, tabletopWhy)
+	} else {
+		what = append(what, lacking(r)...)
 	}
 	var all []Reason
 	for _, w := range what {
 		all = append(all, reason(errext.Gate, w, ""))
 	}
 	return all
+}
+
+// lacking lists what a recovery needs beside steps and gates.
+func lacking(r *Run) []string {
+	what := slices.Concat(unproven(r), substitutes(r), refusedClasses(r))
+	if _, ok, why := r.RTO(); !ok {
+		what = append(what, "the recovery time was not measured: "+why)
+	}
+	if r.Plan.Objectives.RTO <= 0 {
+		what = append(what, "the objectives promise no recovery time (rto)")
+	}
+	return what
 }
 
 func word(result string) string {

@@ -30,6 +30,9 @@ func New(r *drill.Run, seal ledger.Sealed) Evidence {
 		Cleanup: cleanup(r), Failback: failback(r), Deviations: deviations(r), Findings: findings(r),
 		Journal: seal, Outcome: outcome(r),
 	}
+	if len(r.Classes) > 0 {
+		e.Classes = res.Classes
+	}
 	if p.Parts != nil {
 		e.Manifest.Parts = &p.Parts
 	}
@@ -78,9 +81,9 @@ func kindOf(p drill.RunStarted) string {
 	switch {
 	case p.Demo:
 		return KindDemo
-	case p.Mode == "tabletop":
+	case p.Mode == drill.ModeTabletop:
 		return KindTabletop
-	case p.Mode == "planned" || p.Mode == "emergency":
+	case drill.Live(p.Mode):
 		return KindReal
 	}
 	return KindDrill
@@ -146,7 +149,7 @@ func gates(r *drill.Run) []Gate {
 	all := []Gate{}
 	for _, g := range r.Gates {
 		all = append(all, Gate{Step: g.Step, ID: g.ID, Title: g.Title, Expected: g.Expected, Observed: g.Observed, Result: g.Result, Status: g.Status,
-			RestsOn: g.Evidence, Hint: g.Hint, At: g.At.Wall, Event: g.Seq})
+			RestsOn: g.Evidence, Hint: g.Hint, At: g.At.Wall, Event: g.Seq, Classes: g.Classes})
 	}
 	return all
 }
@@ -164,7 +167,7 @@ func proofs(r *drill.Run) []Proof {
 func cleanup(r *drill.Run) Cleanup {
 	c := Cleanup{Status: CleanNothing, Changes: []Change{}, Leftovers: []string{}}
 	for _, x := range r.Changes {
-		c.Changes = append(c.Changes, Change{ID: x.ID, Step: x.Step, What: x.What, Undo: x.Undo.Kind, Done: x.Done, Error: x.Error, Undone: x.Undone, Why: x.UndoError, By: x.Adopted})
+		c.Changes = append(c.Changes, Change{ID: x.ID, Step: x.Step, What: x.What, Undo: x.Undo.Kind, Done: x.Done, Error: x.Error, Undone: x.Undone, Why: x.UndoError, By: x.Adopted, Kept: x.Kept})
 	}
 	for _, x := range r.Left() {
 		c.Leftovers = append(c.Leftovers, x.What)
@@ -234,5 +237,5 @@ func outcome(r *drill.Run) *Outcome {
 	if f == nil {
 		return nil
 	}
-	return &Outcome{Verdict: f.Verdict, Status: f.Status, Reasons: append([]drill.Reason{}, f.Reasons...), Aborting: r.Aborting, Rules: rules}
+	return &Outcome{Verdict: f.Verdict, Status: f.Status, Reasons: append([]drill.Reason{}, f.Reasons...), Aborting: r.Aborting, Rules: rulesOf(r)}
 }

@@ -60,6 +60,7 @@ type Evidence struct {
 	Gates       []Gate                   `json:"gates"`
 	Proofs      []Proof                  `json:"proofs"`
 	Traffic     []report.Traffic         `json:"traffic"`
+	Classes     []report.Class           `json:"classes,omitempty"` // of traffic, with the verdict on each
 	Deviations  []string                 `json:"deviations"`
 	Cleanup     Cleanup                  `json:"cleanup"`
 	Failback    Failback                 `json:"failback"`
@@ -70,7 +71,7 @@ type Evidence struct {
 	Journal     ledger.Sealed            `json:"journal"`
 	Ledger      *Ledger                  `json:"ledger"`
 	NoLedger    *string                  `json:"without_ledger"` // why it began without; null: it did not
-	Outcome     *Outcome                 `json:"outcome"` // null: the journal has no end
+	Outcome     *Outcome                 `json:"outcome"`        // null: the journal has no end
 	Unknown     []Unknown                `json:"unknown"`
 }
 
@@ -192,7 +193,8 @@ type Gate struct {
 	RestsOn  string    `json:"rests_on"`
 	Hint     string    `json:"hint"`
 	At       time.Time `json:"at"`
-	Event    uint64    `json:"journal_event"` // the event that holds it
+	Event    uint64    `json:"journal_event"`     // the event that holds it
+	Classes  []string  `json:"classes,omitempty"` // of traffic that it speaks of alone
 }
 
 // Proof is what a step says to have proven, and whether its gates carry it.
@@ -231,6 +233,7 @@ type Change struct {
 	Undone bool   `json:"undone"`
 	Why    string `json:"undo_error"`
 	By     string `json:"adopted,omitempty"` // who took over what it made
+	Kept   string `json:"kept,omitempty"`    // why it stays on purpose
 }
 
 // Failback is whether the source was shown to be able to serve again.

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"slices"
 	"time"
 
 	"drkit/drill"
@@ -19,10 +20,26 @@ var rules = []string{
 	"status: the first of 8, 6, 4, 5, 1 among the reasons",
 }
 
+// rulesOf are the rules that a run's outcome follows: those that speak of what the
+// run does not have are left out.
+func rulesOf(r *drill.Run) []string {
+	all := slices.Clone(rules)
+	if len(r.Classes) > 0 {
+		all = append(all, "classes: one that the target may not answer is refused, and makes incomplete what else would be recovered or objective-missed; each other one is judged by the gates that speak of it")
+	}
+	if len(r.Kept()) > 0 {
+		all = append(all, "changes: one that stays on purpose is no change that is left")
+	}
+	if r.Plan.Mode == drill.ModeTabletop {
+		all = append(all, "tabletop: it proves nothing, and is incomplete at best")
+	}
+	return all
+}
+
 // Run is the run as far as its outcome needs it, made from the evidence alone.
 func (e *Evidence) Run() *drill.Run {
 	r := &drill.Run{ID: e.RunID, Components: e.Components}
-	r.Plan.Demo = e.Kind == KindDemo
+	r.Plan.Demo, r.Plan.Mode = e.Kind == KindDemo, e.Mode
 	r.Plan.Objectives.MustProve = e.Objectives.MustProve
 	r.Plan.Objectives.RTO = time.Duration(e.Objectives.RTONanoseconds)
 	for _, s := range e.Steps {
@@ -30,7 +47,7 @@ func (e *Evidence) Run() *drill.Run {
 		r.Steps = append(r.Steps, x)
 	}
 	for _, g := range e.Gates {
-		r.Gates = append(r.Gates, drill.GateState{Step: g.Step, Gate: drill.Gate{ID: g.ID, Title: g.Title, Expected: g.Expected, Observed: g.Observed, Result: g.Result, Status: g.Status, Hint: g.Hint}})
+		r.Gates = append(r.Gates, drill.GateState{Step: g.Step, Gate: drill.Gate{ID: g.ID, Title: g.Title, Expected: g.Expected, Observed: g.Observed, Result: g.Result, Status: g.Status, Hint: g.Hint, Classes: g.Classes}})
 	}
 	for _, p := range e.Proofs {
 		r.Proofs = append(r.Proofs, drill.ProofState{Step: p.Step, Proof: drill.Proof{Name: p.Name, Proven: p.Claimed, Why: p.Why, Gates: p.Gates}})
@@ -40,7 +57,18 @@ func (e *Evidence) Run() *drill.Run {
 	}
 	for _, c := range e.Cleanup.Changes {
 		r.Changes = append(r.Changes, drill.ChangeState{Intent: drill.Intent{ID: c.ID, What: c.What, Undo: drill.Undo{Kind: c.Undo}}, Step: c.Step,
-			Done: c.Done, Error: c.Error, Undone: c.Undone, UndoError: c.Why, Adopted: c.By})
+			Done: c.Done, Error: c.Error, Undone: c.Undone, UndoError: c.Why, Adopted: c.By, Kept: c.Kept})
+	}
+	for _, c := range e.Classes {
+		x := drill.Class{Name: c.Name, Residency: c.Residency, Share: c.Share, Router: c.Router}
+		switch {
+		case c.Verdict == nil:
+		case !c.Lawful:
+			x.Refused = c.Why
+		case *c.Verdict == drill.NotAffected:
+			x.Aside = c.Why
+		}
+		r.Classes = append(r.Classes, x)
 	}
 	for _, in := range e.Clock.Instants {
 		r.Instants = append(r.Instants, drill.InstantState{Name: in.Name, Step: in.Step, Cached: in.Cached,

@@ -128,7 +128,22 @@ func boot(r *drill.Run) []Phase {
 func changes(r *drill.Run) []Change {
 	all := []Change{}
 	for _, c := range r.Changes {
-		all = append(all, Change{ID: c.ID, Step: c.Step, What: c.What, Undo: c.Undo.Kind, Done: c.Done, Error: c.Error, Undone: c.Undone, Why: c.UndoError})
+		all = append(all, Change{ID: c.ID, Step: c.Step, What: c.What, Undo: c.Undo.Kind, Done: c.Done, Error: c.Error, Undone: c.Undone, Why: c.UndoError, Kept: c.Kept})
+	}
+	return all
+}
+
+// Classes are the verdicts on the classes of traffic, in the order of the journal.
+func Classes(r *drill.Run) []Class {
+	all := []Class{}
+	for _, v := range drill.ClassVerdicts(r) {
+		c := Class{Name: v.Name, Residency: list(v.Residency), Share: v.Share, Router: v.Router, Lawful: v.Refused == "", Why: v.Why}
+		if v.Verdict != "" {
+			c.Verdict = &v.Verdict
+		} else {
+			c.Why = "the run has not ended"
+		}
+		all = append(all, c)
 	}
 	return all
 }

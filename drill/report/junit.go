@@ -35,6 +35,9 @@ func TestCases(r *drill.Run) report.Result {
 		out.Rows = append(out.Rows, report.Row{ID: fmt.Sprintf("problem %d", i+1), Group: errext.Refused.String(), Suite: "checks before the clock",
 			Subject: cmp.Or(p.Step, "plan"), Level: report.Error, Message: p.What, Hint: p.Hint})
 	}
+	for _, c := range res.Classes {
+		out.Rows = append(out.Rows, classCase(c))
+	}
 	for _, s := range r.Steps {
 		out.Rows = append(out.Rows, stepCase(s))
 		for _, g := range r.Gates {
@@ -65,6 +68,28 @@ func stepCase(s drill.StepState) report.Row {
 	}
 	judge(&row, s.Result, s.Status)
 	return row
+}
+
+// classCase is a class of traffic as a test case: only a recovery passes.
+func classCase(c Class) report.Row {
+	row := report.Row{ID: "traffic class " + c.Name, Suite: "traffic classes", Subject: c.Name, Level: report.Error, Message: c.Why}
+	switch verdict := verdictOf(c); verdict {
+	case drill.Recovered:
+		row.Level, row.Message = report.Pass, verdict
+	case drill.NotAffected, "not ended", drill.Aborted:
+		row.Skipped = strings.TrimSuffix(verdict+": "+c.Why, ": ")
+	default:
+		row.Group, row.Message = verdict, strings.TrimSuffix(verdict+": "+c.Why, ": ")
+	}
+	row.Message, row.Skipped = drill.Clip(row.Message, longText), drill.Clip(row.Skipped, longText)
+	return row
+}
+
+func verdictOf(c Class) string {
+	if c.Verdict == nil {
+		return "not ended"
+	}
+	return *c.Verdict
 }
 
 func gateCase(g drill.GateState) report.Row {

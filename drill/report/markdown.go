@@ -18,6 +18,7 @@ func Markdown(w io.Writer, r *drill.Run) error {
 	d.head()
 	d.clock()
 	d.proofs(proofNames(r))
+	d.classes()
 	d.gates()
 	d.steps()
 	d.boot()
@@ -210,6 +211,17 @@ func yes(is bool, then, otherwise string) string {
 	return otherwise
 }
 
+func (d *doc) classes() {
+	if len(d.res.Classes) == 0 {
+		return
+	}
+	d.title("Traffic classes")
+	d.header("Class", "May be answered in", "Share", "Router", "Verdict", "")
+	for _, c := range d.res.Classes {
+		d.row(c.Name, strings.Join(c.Residency, ", "), percent(&c.Share), c.Router, verdictOf(c), c.Why)
+	}
+}
+
 func (d *doc) gates() {
 	d.title("Gates")
 	if len(d.res.Gates) == 0 {
@@ -278,7 +290,7 @@ func (d *doc) changes() {
 	}
 	d.header("Step", "Change", "Done", "Taken back", "")
 	for _, c := range d.res.Changes {
-		undone := yes(c.Undone, "✓ proven", "✗ not proven")
+		undone := yes(c.Undone, "✓ proven", yes(c.Kept != "", "stays: "+c.Kept, "✗ not proven"))
 		d.row(c.Step, c.What, yes(c.Done, "yes", "no"), undone, strings.Join(slices.DeleteFunc([]string{c.Error, c.Why}, func(s string) bool { return s == "" }), "; "))
 	}
 }

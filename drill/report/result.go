@@ -45,6 +45,7 @@ type Result struct {
 	Components []drill.Component `json:"components"`
 	Boot       []Phase           `json:"boot"`
 	Traffic    []Traffic         `json:"traffic"`
+	Classes    []Class           `json:"classes"`
 	Changes    []Change          `json:"changes"`
 	Notes      []string          `json:"notes"`
 }
@@ -137,6 +138,19 @@ type Change struct {
 	Error  string `json:"error,omitempty"`
 	Undone bool   `json:"undone"`
 	Why    string `json:"undo_error,omitempty"`
+	Kept   string `json:"kept,omitempty"` // why it stays on purpose
+}
+
+// Class is the verdict on one class of traffic: as of the run, or refused (it has
+// no lawful target), or not-affected (the source may not answer it).
+type Class struct {
+	Name      string   `json:"name"`
+	Residency []string `json:"residency"`
+	Share     float64  `json:"share"`
+	Router    string   `json:"router,omitempty"`
+	Lawful    bool     `json:"lawful_target"` // false: the target may not answer it, and no run passes for it
+	Verdict   *string  `json:"verdict"`       // null: the run has not ended
+	Why       string   `json:"why,omitempty"`
 }
 
 // New takes the result out of a run.
@@ -146,7 +160,7 @@ func New(r *drill.Run) Result {
 		Schema: Schema, Run: r.ID, Service: p.Service, Mode: p.Mode, Demo: p.Demo, Playbook: p.Playbook, PlanHash: p.PlanHash,
 		Release: p.Release, Source: p.Source, Target: p.Target, Tool: p.Tool, Began: r.Begun.Wall,
 		Objectives: objectives(p.Objectives), Proves: proves(r), Measured: measured(r), Segments: segments(r),
-		Steps: steps(r), Gates: gates(r), Components: list(r.Components), Boot: boot(r), Traffic: traffic(r), Changes: changes(r),
+		Steps: steps(r), Gates: gates(r), Components: list(r.Components), Boot: boot(r), Traffic: traffic(r), Classes: Classes(r), Changes: changes(r),
 		Notes: list(r.Notes), Reasons: []drill.Reason{},
 	}
 	if f := r.Finished; f != nil {

@@ -47,8 +47,19 @@ def all_passed(gates):
     return bool(gates) and all(g["result"] == "passed" for g in gates)
 
 
+def tabletop(e):
+    return e["mode"] == "tabletop"
+
+
+def refused(e):
+    """The classes of traffic that the target may not answer."""
+    return [c for c in e.get("classes", []) if not c["lawful_target"]]
+
+
 def proven(e, name):
     """A proof holds when every step that speaks of it claims it, and its gates passed."""
+    if tabletop(e):
+        return False
     said = [p for p in e["proofs"] if p["name"] == name]
     for p in said:
         lists = [[g for g in e["gates"] if g["id"] == i] for i in p["gates"]] or [[g for g in e["gates"] if g["step"] == p["step"]]]
@@ -92,12 +103,14 @@ def late(e):
 def gaps(e):
     count = sum(s["result"] != "passed" for s in e["steps"]) + (not e["steps"])
     count += sum(g["result"] not in ("passed", "failed") for g in e["gates"])
-    count += unproven(e) + substitutes(e) + (rto(e) is None) + (e["objectives"]["rto_ns"] <= 0)
+    if tabletop(e):
+        return [4] * (count + 1)
+    count += unproven(e) + substitutes(e) + len(refused(e)) + (rto(e) is None) + (e["objectives"]["rto_ns"] <= 0)
     return [4] * count
 
 
 def left(e):
-    return [c for c in e["cleanup"]["changes"] if not c["undone"] and not c.get("adopted")]
+    return [c for c in e["cleanup"]["changes"] if not c["undone"] and not c.get("adopted") and not c.get("kept")]
 
 
 def failed_step(e, s):
@@ -130,7 +143,7 @@ def judge(e):
             return "not-recovered", why
         if any(x != 5 for x in why):
             return "incomplete", why
-        lacking = [4] * (unproven(e) + substitutes(e))
+        lacking = [4] * (unproven(e) + substitutes(e) + len(refused(e)))
         return ("incomplete" if lacking else "objective-missed"), why + lacking
     why = red(e)
     if 4 in why:
