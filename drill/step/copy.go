@@ -11,6 +11,7 @@ import (
 	"drkit/drill"
 	"drkit/internal/errext"
 	"drkit/internal/store"
+	"drkit/manifest"
 	"drkit/manifest/release"
 	"drkit/manifest/rules"
 	"drkit/playbooks"
@@ -60,23 +61,31 @@ func (v verifyStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) er
 		return err
 	}
 	m := v.w.manifest
-	copied := verify.Copy{Region: v.w.Target.Name, Store: v.w.Target.Store, Prefix: release.Prefix(v.w.Service, m.Release)}
-	res, err := verify.Release(ctx, m, copied, opts)
+	proof, judged, err := JudgeCopy(ctx, m, verify.Copy{Region: v.w.Target.Name, Store: v.w.Target.Store, Prefix: release.Prefix(v.w.Service, m.Release)}, opts)
 	if err != nil {
 		return err
+	}
+	if err := sc.Emit(drill.TypeProof, proof); err != nil {
+		return err
+	}
+	return gate(sc, judged)
+}
+
+// JudgeCopy compares a copy with the release, as the step verify does.
+func JudgeCopy(ctx context.Context, m *manifest.Manifest, copied verify.Copy, opts verify.Options) (drill.Proof, drill.Gate, error) {
+	res, err := verify.Release(ctx, m, copied, opts)
+	if err != nil {
+		return drill.Proof{}, drill.Gate{}, err
 	}
 	ok := res.Status() == errext.Holds
 	why := fmt.Sprintf("%d of %d objects of release %.12s match", res.Count(verify.Match), res.Compared, m.Release)
 	if !ok {
 		why += ": " + first(describe(res), 3)
 	}
-	if err := sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofCopy, Proven: ok, Why: why}); err != nil {
-		return err
-	}
-	return gate(sc, drill.Gate{
+	return drill.Proof{Name: drill.ProofCopy, Proven: ok, Why: why}, drill.Gate{
 		ID: "copy", Title: "the target's copy is the release", Expected: fmt.Sprintf("its %d files and the manifest match, nothing else lies there", len(m.Contents.Files)),
 		Observed: why, Result: result(ok), Evidence: "level " + string(opts.Level) + ", requires " + opts.Require.String(), Hint: "drkit verify names every file; drkit replicate repairs the copy",
-	})
+	}, nil
 }
 
 // gateRules judges the release itself: equal copies of a broken release are
