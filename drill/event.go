@@ -77,6 +77,7 @@ type RunStarted struct {
 	Approvals     []Approval `json:"approvals,omitempty"`
 	Participants  []Person   `json:"participants,omitempty"`
 	Observers     []string   `json:"observers,omitempty"`
+	SelfTest      *SelfTest  `json:"self_test,omitempty"`
 }
 
 // Binary is the program that ran the drill.

@@ -87,6 +87,7 @@ func seal(ctx context.Context, s *streams, chain *ledger.Chain, dir, id string) 
 // and what the release holds.
 func (d *drillPlan) context(ctx context.Context, start *drill.RunStarted) {
 	start.By, start.PlaybookHash, start.Binary = operator(), d.playbook.Hash(), thisBinary()
+	start.SelfTest = lastSelfTest(d.svc.Run.Dir.Path, start.Tool, start.Binary)
 	if c := d.o.Scenario; c != (drill.Scenario{}) {
 		start.Scenario = &c
 	}

@@ -21,6 +21,7 @@ func New(r *drill.Run, seal ledger.Sealed) Evidence {
 		Plan:        Plan{Playbook: p.Playbook, SHA256: p.PlanHash, PlaybookSHA256: said(p.PlaybookHash)},
 		Manifest:    Manifest{Release: said(p.Release)},
 		Tool:        Tool{Version: p.Tool},
+		SelfTest:    p.SelfTest,
 		Operator:    Operator{ID: said(p.By), Method: "asserted by the operating system, not authenticated"},
 		Environment: Environment{SourceRegion: p.Source, TargetRegion: p.Target},
 		Objectives:  Objectives{res.Objectives, int64(p.Objectives.RTO)},

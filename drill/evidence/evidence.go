@@ -44,6 +44,7 @@ type Evidence struct {
 	Plan        Plan                     `json:"plan"`
 	Manifest    Manifest                 `json:"manifest"`
 	Tool        Tool                     `json:"tool"`
+	SelfTest    *drill.SelfTest          `json:"self_test,omitempty"` // absent: the run's program did not say
 	Operator    Operator                 `json:"operator"`
 	Approvers   *[]Approver              `json:"approvers"`
 	People      *[]drill.Person          `json:"participants"`

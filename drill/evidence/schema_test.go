@@ -70,12 +70,13 @@ func TestSchemaCanRefuse(t *testing.T) {
 		"null without a reason": func(d map[string]any) {
 			d["measured"].(map[string]any)["rto"] = map[string]any{"value": nil, "unit": "seconds"}
 		},
-		"an unknown verdict":         func(d map[string]any) { d["outcome"].(map[string]any)["verdict"] = "pass" },
-		"recovered with a status":    func(d map[string]any) { d["outcome"].(map[string]any)["status"] = 4 },
-		"a control without a limit":  func(d map[string]any) { d["controls"].([]any)[0].(map[string]any)["does_not_show"] = []any{} },
-		"a time that is no time":     func(d map[string]any) { d["clock"].(map[string]any)["began"] = "yesterday" },
-		"a sum that is no SHA-256":   func(d map[string]any) { d["sum"] = "1" },
-		"a result that is not known": func(d map[string]any) { d["gates"].([]any)[0].(map[string]any)["result"] = "green" },
+		"an unknown verdict":            func(d map[string]any) { d["outcome"].(map[string]any)["verdict"] = "pass" },
+		"recovered with a status":       func(d map[string]any) { d["outcome"].(map[string]any)["status"] = 4 },
+		"a control without a limit":     func(d map[string]any) { d["controls"].([]any)[0].(map[string]any)["does_not_show"] = []any{} },
+		"a time that is no time":        func(d map[string]any) { d["clock"].(map[string]any)["began"] = "yesterday" },
+		"a sum that is no SHA-256":      func(d map[string]any) { d["sum"] = "1" },
+		"a self-test that is not known": func(d map[string]any) { d["self_test"].(map[string]any)["state"] = "fine" },
+		"a result that is not known":    func(d map[string]any) { d["gates"].([]any)[0].(map[string]any)["result"] = "green" },
 	} {
 		var doc map[string]any
 		if err := json.Unmarshal(data, &doc); err != nil {

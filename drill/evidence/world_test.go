@@ -113,6 +113,7 @@ func (w *world) begin(run, text string, boot act, undo drill.UndoFunc) (*drill.R
 		w.t.Fatal(err)
 	}
 	start := drill.RunStarted{Service: "support", Mode: "rehearsal", Source: "us", Target: "eu", Release: strings.Repeat("4f", 32), PlanHash: strings.Repeat("ab", 32), Tool: "drkit test", By: "kim@laptop",
+		SelfTest: &drill.SelfTest{State: drill.SelfTestHolds, At: "2026-11-30T10:00:00Z", Tool: "drkit test", SHA256: strings.Repeat("ab", 32), Cases: []drill.SelfTestCase{{ID: "router-lies", Want: "red", Outcome: "red"}}},
 		Playbook: "rehearsal", Objectives: drill.Objectives{RTO: time.Minute, ErrorRate: 0.01, MustProve: []string{drill.ProofBoot}}}
 	w.announce(run, &start)
 	rn := drill.Runner{Playbook: playbooks.Playbook{Name: "rehearsal"}, Handlers: []drill.Handler{j}, Undo: map[string]drill.UndoFunc{"undo": undo},

@@ -24,7 +24,7 @@ func HTML(w io.Writer, r *drill.Run) error {
 var pageText string
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
-	"span": span, "percent": percent, "clip": func(text string) string { return drill.Clip(text, longText) },
+	"span": span, "selfTest": selfTest, "percent": percent, "clip": func(text string) string { return drill.Clip(text, longText) },
 	"short": func(text string) string { return drill.Clip(text, shortText) },
 	"time":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"mark":  mark, "words": func(s string) string { return strings.ReplaceAll(s, "_", " ") },

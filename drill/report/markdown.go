@@ -145,6 +145,9 @@ func (d *doc) facts() {
 	if d.res.Tool != "" {
 		d.row("Tool", d.res.Tool)
 	}
+	if t := d.res.SelfTest; t != nil {
+		d.row("Self-test of the tool", selfTest(t))
+	}
 }
 
 func (d *doc) clock() {
@@ -307,4 +310,12 @@ func (d *doc) claims(names []string) {
 		d.line("- %s", cell(n))
 	}
 	d.line("- compliance: this is a record of what one run showed, not a certificate")
+}
+
+// selfTest says in words what the tool's own self-test came to.
+func selfTest(t *drill.SelfTest) string {
+	if t.State == drill.SelfTestNotRun {
+		return "not run: " + t.Why
+	}
+	return fmt.Sprintf("%s: %d cases, %s", t.State, len(t.Cases), t.At)
 }

@@ -31,6 +31,7 @@ type Result struct {
 	Source     string            `json:"source"`
 	Target     string            `json:"target"`
 	Tool       string            `json:"tool"`
+	SelfTest   *drill.SelfTest   `json:"self_test,omitempty"`
 	Began      time.Time         `json:"began"`
 	Ended      *time.Time        `json:"ended"`   // null: not ended
 	Verdict    *string           `json:"verdict"` // null: not ended
@@ -158,7 +159,7 @@ func New(r *drill.Run) Result {
 	p := r.Plan
 	res := Result{
 		Schema: Schema, Run: r.ID, Service: p.Service, Mode: p.Mode, Demo: p.Demo, Playbook: p.Playbook, PlanHash: p.PlanHash,
-		Release: p.Release, Source: p.Source, Target: p.Target, Tool: p.Tool, Began: r.Begun.Wall,
+		Release: p.Release, Source: p.Source, Target: p.Target, Tool: p.Tool, SelfTest: p.SelfTest, Began: r.Begun.Wall,
 		Objectives: objectives(p.Objectives), Proves: proves(r), Measured: measured(r), Segments: segments(r),
 		Steps: steps(r), Gates: gates(r), Components: list(r.Components), Boot: boot(r), Traffic: traffic(r), Classes: Classes(r), Changes: changes(r),
 		Notes: list(r.Notes), Reasons: []drill.Reason{},

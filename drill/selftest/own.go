@@ -55,9 +55,9 @@ func overwriteFile(path string) error {
 // cases copies what fits, sees that the scratch copy is judged sound, and builds one
 // fault after the other into it.
 func (o *Own) cases(ctx context.Context, workDir string) ([]Case, error) {
-	m, chosen := o.part()
+	m, chosen, total := o.part()
 	scratch := filepath.Join(workDir, "own")
-	subject := fmt.Sprintf("%s's copy, %d of %d files", o.Region, len(m.Contents.Files), len(o.Manifest.Contents.Files))
+	subject := fmt.Sprintf("copy of region %s, %d of %d model files", o.Region, len(m.Contents.Files), total)
 	sound := Case{ID: "own-sound", Title: "nothing is wrong", Subject: subject, Want: Green, Wants: "gate copy passed"}
 	began := time.Now()
 	if _, err := replicate.Restore(ctx, m, o.Store, o.Prefix, dir.Plain(scratch), replicate.RestoreOptions{}); err != nil {
@@ -119,10 +119,11 @@ func (o *Own) judge(ctx context.Context, m *manifest.Manifest, scratch string) (
 
 // part is the release cut down to what is copied: for each fault the smallest file that
 // it can happen to, then all others from the smallest on, as far as they fit.
-func (o *Own) part() (*manifest.Manifest, map[string]manifest.File) {
+func (o *Own) part() (m *manifest.Manifest, chosen map[string]manifest.File, total int) {
 	files := slices.DeleteFunc(slices.Clone(o.Manifest.Contents.Files), func(f manifest.File) bool { return f.Part != manifest.Model })
 	slices.SortStableFunc(files, func(a, b manifest.File) int { return int(min(max(a.Size-b.Size, -1), 1)) })
-	taken, chosen := map[string]bool{}, map[string]manifest.File{}
+	taken := map[string]bool{}
+	chosen = map[string]manifest.File{}
 	left := o.MaxBytes
 	take := func(f manifest.File) bool {
 		if !taken[f.Path] && f.Size <= left {
@@ -135,7 +136,8 @@ func (o *Own) part() (*manifest.Manifest, map[string]manifest.File) {
 			chosen[d.id] = files[i]
 		}
 	}
-	m := *o.Manifest
+	cut := *o.Manifest
+	m = &cut
 	m.Contents.Files = nil
 	for _, f := range files {
 		if take(f) {
@@ -143,5 +145,5 @@ func (o *Own) part() (*manifest.Manifest, map[string]manifest.File) {
 		}
 	}
 	slices.SortFunc(m.Contents.Files, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
-	return &m, chosen
+	return m, chosen, len(files)
 }

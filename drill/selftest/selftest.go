@@ -123,11 +123,11 @@ func Run(ctx context.Context, in Input) (Result, error) {
 	}
 	res.Cases = make([]Case, len(chosen))
 	var telling sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
+	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(cmp.Or(max(in.Parallel, 0), 8))
 	for i, f := range chosen {
 		group.Go(func() error {
-			c, err := f.run(ctx, in, released)
+			c, err := f.run(running, in, released)
 			if err != nil {
 				return fmt.Errorf("case %s: %w", f.id, err)
 			}
