@@ -33,6 +33,7 @@ func (r *Run) prepare(e Event) (commit func(), err error) {
 		return nil, fmt.Errorf("event %d (%s): %w", e.Seq, e.Type, err)
 	}
 	return func() {
+		r.watchClock(e)
 		r.ID, r.Seq, r.Last = e.Run, e.Seq, stamp(e)
 		fold()
 	}, nil

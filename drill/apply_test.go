@@ -229,8 +229,12 @@ func TestLogTailIsBounded(t *testing.T) {
 		t.Errorf("%d lines from %v", len(s.r.Logs), s.r.Logs[0])
 	}
 	want := []Progress{{Task: "0", Done: 206}, {Task: "1", Done: 205}}
-	if !reflect.DeepEqual(s.r.Progress, want) {
-		t.Errorf("%v", s.r.Progress)
+	var got []Progress
+	for _, p := range s.r.Progress {
+		got = append(got, p.Progress)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v", got)
 	}
 }
 

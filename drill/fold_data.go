@@ -186,16 +186,6 @@ func foldNote(r *Run, _ Event, n Note) {
 	}
 }
 
-func foldProgress(r *Run, _ Event, p Progress) {
-	for i := range r.Progress {
-		if r.Progress[i].Task == p.Task {
-			r.Progress[i] = p
-			return
-		}
-	}
-	r.Progress = append(r.Progress, p)
-}
-
 func foldLog(r *Run, _ Event, l Log) {
 	r.Logs = append(r.Logs, l)
 	if len(r.Logs) > LogTail {

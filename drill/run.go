@@ -27,10 +27,11 @@ type Run struct {
 	Traffic    []TrafficWindow
 	Classes    []Class
 	Notes      []string
-	Memos      []MemoState // the newest of each step and key
-	Progress   []Progress  // the newest of each task
-	Logs       []Log       // the newest LogTail lines
-	Approvals  []Approval  // those that count nothing too
+	Memos      []MemoState     // the newest of each step and key
+	Progress   []ProgressState // of each task, in the order in which they began
+	Jumps      []ClockJump     // of the machine's clock, against the time that was measured
+	Logs       []Log           // the newest LogTail lines
+	Approvals  []Approval      // those that count nothing too
 
 	Aborting *RunAborting // nil: not cut short
 	Held     *Held        // nil: not held, or gone on with since

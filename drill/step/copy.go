@@ -39,7 +39,7 @@ func (v verifyStep) options(s playbooks.Step) (verify.Options, error) {
 		return verify.Options{}, err
 	}
 	require, err := store.ParseEvidence(o.Require)
-	return verify.Options{Level: level, Require: require, Progress: v.w.Progress}, err
+	return verify.Options{Level: level, Require: require}, err
 }
 
 func (v verifyStep) Check(_ context.Context, s playbooks.Step) []error {
@@ -61,7 +61,11 @@ func (v verifyStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) er
 		return err
 	}
 	m := v.w.manifest
-	proof, judged, err := JudgeCopy(ctx, m, verify.Copy{Region: v.w.Target.Name, Store: v.w.Target.Store, Prefix: release.Prefix(v.w.Service, m.Release)}, opts)
+	told := tell(sc)
+	defer told.close()
+	opts.Progress = told
+	copied := verify.Copy{Region: v.w.Target.Name, Store: v.w.Target.Store, Prefix: release.Prefix(v.w.Service, m.Release)}
+	proof, judged, err := JudgeCopy(ctx, m, copied, opts)
 	if err != nil {
 		return err
 	}
@@ -149,13 +153,15 @@ func (r restoreStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) e
 	if err != nil {
 		return err
 	}
+	told := tell(sc)
+	defer told.close()
 	var done replicate.Restored
 	err = sc.Change(ctx, "files restored from region "+side.Name, u, func(ctx context.Context) (err error) {
 		if err := markOwned(dir, sc.RunID()); err != nil {
 			return err
 		}
 		m := r.w.manifest
-		done, err = replicate.Restore(ctx, m, side.Store, release.Prefix(r.w.Service, m.Release), r.w.OpenDir(filepath.Join(dir, "release")), replicate.RestoreOptions{Progress: r.w.Progress})
+		done, err = replicate.Restore(ctx, m, side.Store, release.Prefix(r.w.Service, m.Release), r.w.OpenDir(filepath.Join(dir, "release")), replicate.RestoreOptions{Progress: told})
 		return err
 	})
 	if err != nil {

@@ -23,7 +23,6 @@ import (
 	"drkit/drill/traffic"
 	"drkit/internal/errext"
 	"drkit/internal/openai"
-	"drkit/internal/progress"
 	"drkit/internal/store"
 	"drkit/manifest"
 	"drkit/manifest/probes"
@@ -72,7 +71,6 @@ type World struct {
 	Objectives     drill.Objectives
 	Waivers        []manifest.Waiver
 	HTTP           *http.Client
-	Progress       progress.Progress
 	// Measured is how long an earlier canary of a release took to start in the
 	// target; false where there was none. nil: nobody knows.
 	Measured func(release string) (rules.Start, bool)
