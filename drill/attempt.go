@@ -24,7 +24,7 @@ const (
 func (x *exec) step(ctx context.Context, h StepHandler, s playbooks.Step) outcome {
 	began := x.attempts(s.ID)
 	for attempt := began + 1; ; attempt++ {
-		if ctx.Err() != nil || x.emit(s.ID, attempt, TypeStepStarted, StepStarted{Kind: s.Kind}) != nil {
+		if ctx.Err() != nil || x.leaves() || x.emit(s.ID, attempt, TypeStepStarted, StepStarted{Kind: s.Kind}) != nil {
 			return stepFailed
 		}
 		late, err := x.attempt(ctx, h, s, attempt)

@@ -121,6 +121,17 @@ func (x *exec) await(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
+// leaves leaves the run where a person wants that, and says so.
+func (x *exec) leaves() bool {
+	select {
+	case <-x.leave:
+		_ = x.leaveNow()
+		return true
+	default:
+		return false
+	}
+}
+
 func (x *exec) leaveNow() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

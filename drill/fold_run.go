@@ -151,17 +151,15 @@ func checkMemo(_ *Run, _ Event, m Memo) error {
 }
 
 func foldMemo(r *Run, e Event, m Memo) {
-	if old := r.memo(e.Step, m.Key); old != nil {
-		old.Memo = m
-		return
-	}
+	r.Memos = slices.DeleteFunc(r.Memos, func(old MemoState) bool { return old.Step == e.Step && old.Key == m.Key })
 	r.Memos = append(r.Memos, MemoState{m, e.Step})
 }
 
+// memo is the newest one under a key, of one step or, with "", of any.
 func (r *Run) memo(step, key string) *MemoState {
-	for i := range r.Memos {
-		if r.Memos[i].Step == step && r.Memos[i].Key == key {
-			return &r.Memos[i]
+	for i := len(r.Memos) - 1; i >= 0; i-- {
+		if m := &r.Memos[i]; m.Key == key && (step == "" || m.Step == step) {
+			return m
 		}
 	}
 	return nil

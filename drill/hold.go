@@ -31,14 +31,19 @@ func byPerson(p RunStarted) string {
 // out of its time and the playbook says so.
 func (x *exec) holds(s playbooks.Step, err error, late bool) *Held {
 	late = late && s.OnTimeout == playbooks.Hold
-	if err == nil || errors.Is(err, ErrLeft) || !late && !errors.Is(err, ErrPaused) {
+	if err == nil || errors.Is(err, ErrLeft) || !late && !paused(err) {
 		return nil
 	}
 	h := &Held{Why: "step " + s.ID + ": " + err.Error(), Step: s.ID, By: HeldByTool, For: s.Who}
-	if errors.Is(err, ErrPaused) {
+	if paused(err) {
 		h.Next = errext.Hint(err)
 	}
 	return h
+}
+
+// paused says that a step waits for a person: by ErrPaused, or by its status.
+func paused(err error) bool {
+	return errors.Is(err, ErrPaused) || errext.StatusOf(err) == errext.Paused
 }
 
 // hold notes that the run ends here for a person. Of steps side by side, the first

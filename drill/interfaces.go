@@ -52,7 +52,8 @@ type Cleaner interface {
 }
 
 // Recaller is an ability of a Scope, found by type assertion: what a step left as a
-// Memo (Emit TypeMemo), in this process or in an earlier one of the same run.
+// Memo (Emit TypeMemo), in this process or in an earlier one of the same run. Step ""
+// is the newest of any step.
 type Recaller interface {
 	Recall(step, key string) (data json.RawMessage, known bool)
 }

@@ -162,7 +162,9 @@ func (rn *Runner) recheck(ctx context.Context, x *exec, plan []playbooks.Step) (
 func (x *exec) leftSomething(id string) (found bool) {
 	x.look(func(r *Run) {
 		found = slices.ContainsFunc(r.Changes, func(c ChangeState) bool { return c.Step == id && !c.Undone }) ||
-			slices.ContainsFunc(r.Instants, func(in InstantState) bool { return in.Step == id && in.Name != InstantDeclared })
+			slices.ContainsFunc(r.Instants, func(in InstantState) bool {
+				return in.Step == id && in.Name != InstantDeclared && slices.Contains(ladder, in.Name)
+			})
 	})
 	return found
 }

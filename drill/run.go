@@ -27,7 +27,7 @@ type Run struct {
 	Traffic    []TrafficWindow
 	Classes    []Class
 	Notes      []string
-	Memos      []MemoState     // the newest of each step and key
+	Memos      []MemoState     // the newest of each step and key, in the order of their events
 	Progress   []ProgressState // of each task, in the order in which they began
 	Jumps      []ClockJump     // of the machine's clock, against the time that was measured
 	Logs       []Log           // the newest LogTail lines

@@ -44,7 +44,8 @@ func (s *scope) RunID() string { return s.x.id }
 // Mono is a moment on the scale of Event.Mono.
 func (s *scope) Mono(t time.Time) time.Duration { return t.Sub(s.x.began) }
 
-// Recall is the newest memo of a step under a key, this process's or an earlier one's.
+// Recall is the newest memo of a step under a key, this process's or an earlier one's;
+// of any step when step is "".
 func (s *scope) Recall(step, key string) (data json.RawMessage, known bool) {
 	s.x.look(func(r *Run) {
 		if m := r.memo(step, key); m != nil {

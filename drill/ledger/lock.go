@@ -123,6 +123,12 @@ func heldBy(key string, h Holder) error {
 	return errext.WithHint(errext.WithStatus(err, errext.Refused), hint)
 }
 
+// HolderOf is who holds the lock at key; store.ErrNotFound when nobody does.
+func HolderOf(ctx context.Context, s store.ReadWriter, key string) (Holder, error) {
+	h, _, err := readLock(ctx, s, key)
+	return h, err
+}
+
 // readLock returns who holds the lock; store.ErrNotFound when nobody does.
 func readLock(ctx context.Context, s store.ReadWriter, key string) (Holder, store.Object, error) {
 	o, err := s.Stat(ctx, key)

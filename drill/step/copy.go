@@ -65,6 +65,13 @@ func (v verifyStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) er
 	defer told.close()
 	opts.Progress = told
 	copied := verify.Copy{Region: v.w.Target.Name, Store: v.w.Target.Store, Prefix: release.Prefix(v.w.Service, m.Release)}
+	listed, err := v.w.listing(ctx, &v.w.Target) // before it is read: what is written from here on is seen later
+	if err != nil {
+		return fmt.Errorf("listing the copy of region %s: %w", v.w.Target.Name, err)
+	}
+	if err := memo(sc, memoListing, listed); err != nil {
+		return err
+	}
 	proof, judged, err := JudgeCopy(ctx, m, copied, opts)
 	if err != nil {
 		return err

@@ -79,7 +79,10 @@ func (m *move) do(ctx context.Context, sc drill.Scope) error {
 		return err
 	}
 	m.seen.drain = drain
-	return errors.Join(m.instant(sc), m.judge(sc))
+	if err := errors.Join(m.instant(sc), m.judge(sc)); err != nil {
+		return err
+	}
+	return m.remember(sc)
 }
 
 // change moves the router. Its undo is the state before the run, whichever way

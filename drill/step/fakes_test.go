@@ -9,12 +9,14 @@ import (
 	"io"
 	"iter"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"drkit/drill"
@@ -34,6 +36,7 @@ type launcher struct {
 	lab     *lab
 	engines map[string]*engine // by replica name
 	broken  string             // name of a replica whose Stop does not work
+	silent  bool               // cannot list what runs
 
 	mu      sync.Mutex
 	running map[string]*replica
@@ -70,9 +73,29 @@ func (l *launcher) Launch(_ context.Context, s drill.Spec) (drill.Replica, error
 	return r, l.lab.router.serve(r, s)
 }
 
+// kill ends a process as the system does; nothing of it is left to list.
+func (l *launcher) kill(name string) {
+	l.mu.Lock()
+	r := l.running[name]
+	delete(l.running, name)
+	l.mu.Unlock()
+	if r != nil {
+		r.end("signal: killed")
+	}
+}
+
+func (l *launcher) all() []*replica {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Values(l.running))
+}
+
 func (l *launcher) Find(context.Context, string) ([]drill.Replica, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.silent {
+		return nil, errors.New("the process table cannot be read")
+	}
 	var all []drill.Replica
 	for _, r := range l.running {
 		all = append(all, r)
@@ -335,6 +358,17 @@ func (e *engine) complete(w http.ResponseWriter, r *http.Request, c openai.Compl
 	e.count(-1, 0)
 }
 
+// failOnce makes one completion a 500.
+func (e *engine) failOnce() {
+	var asked atomic.Bool
+	e.fail = func(int, openai.CompletionRequest) (int, string) {
+		if asked.Swap(true) {
+			return 0, ""
+		}
+		return http.StatusInternalServerError, "out of blocks"
+	}
+}
+
 func (e *engine) count(running, done int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -446,6 +480,13 @@ func (r *router) Workers(context.Context) ([]drill.Worker, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.workers), r.alive()
+}
+
+// moveTo is somebody else who changes the router.
+func (r *router) moveTo(url string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.workers, r.was = []drill.Worker{{URL: url, Health: drill.Yes}}, url
 }
 
 func (r *router) listed() []string {

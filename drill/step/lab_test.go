@@ -137,11 +137,20 @@ type lab struct {
 	start    drill.RunStarted
 	journal  *journal
 	onStep   map[string]func() // called when a step begins
+	dirs     map[string]*mem.Store
+}
+
+// openDir is a folder as any process finds it: what was removed from the disk is gone.
+func (l *lab) openDir(path string) store.ReadWriter {
+	if _, err := os.Stat(path); err != nil || l.dirs[path] == nil {
+		l.dirs[path] = mem.New()
+	}
+	return quickDir{l.dirs[path], path}
 }
 
 func newLab(t *testing.T, p published) *lab {
 	t.Helper()
-	l := &lab{t: t, release: p, us: mem.New().Fill(p.us), eu: mem.New().Fill(p.eu), euState: mem.New().Fill(p.euSta), journal: &journal{}, onStep: map[string]func(){}}
+	l := &lab{t: t, release: p, us: mem.New().Fill(p.us), eu: mem.New().Fill(p.eu), euState: mem.New().Fill(p.euSta), journal: &journal{}, onStep: map[string]func(){}, dirs: map[string]*mem.Store{}}
 	l.ctx, l.cancel = context.WithCancelCause(t.Context())
 	l.launcher = &launcher{lab: l, engines: map[string]*engine{"source-canary": {boot: 4900 * time.Millisecond}, "target-canary": {boot: 39900 * time.Millisecond}}, running: map[string]*replica{}}
 	l.router = &router{lab: l, sees: drill.Yes}
@@ -157,7 +166,7 @@ func newLab(t *testing.T, p published) *lab {
 		Source:   step.Region{Name: "us-east-1", Residency: "us", Store: l.us, State: mem.New().Fill(p.usState), Location: "mem:us", StateLocation: "mem:us/.drkit", Command: []string{"engine", "{{dir}}"}},
 		Target:   step.Region{Name: "eu-west-1", Residency: "eu", Store: l.eu, State: l.euState, Location: "mem:eu", StateLocation: "mem:eu/.drkit", Command: []string{"engine", "{{dir}}"}},
 		Launcher: l.launcher, UndoLaunch: undoLaunch, Validate: func(drill.Spec) error { return nil },
-		OpenDir:   func(path string) store.ReadWriter { return quickDir{mem.New(), path} },
+		OpenDir:   l.openDir,
 		NewRouter: l.newRouter, Router: step.RouterCommand{Driver: "fake"}, Objectives: objectives, HTTP: l.net.Client(),
 		Classes: []traffic.Class{{Name: "us-chat", Residency: []region.Residency{"us", "eu"}, Share: 1, Shape: traffic.Text}},
 	}
@@ -202,8 +211,7 @@ func (l *lab) undos() map[string]drill.UndoFunc {
 func (l *lab) run() *drill.Run {
 	l.t.Helper()
 	defer l.net.Close()
-	runner := drill.Runner{Playbook: l.playbook, Handlers: []drill.Handler{l.journal, handler(l.watch)}, Steps: step.Kinds(l.world), Undo: l.undos()}
-	run, err := runner.Run(l.ctx, "R1", l.start)
+	run, err := l.runner().Run(l.ctx, "R1", l.start)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -211,6 +219,10 @@ func (l *lab) run() *drill.Run {
 		l.t.Error(err)
 	}
 	return run
+}
+
+func (l *lab) runner() *drill.Runner {
+	return &drill.Runner{Playbook: l.playbook, Handlers: []drill.Handler{l.journal, handler(l.watch)}, Steps: step.Kinds(l.world), Undo: l.undos()}
 }
 
 func (l *lab) watch(e drill.Event, _ *drill.Run) error {
@@ -288,6 +300,20 @@ func (l *lab) wantGone(run *drill.Run) {
 	if len(l.us.Content()) != len(l.release.us) {
 		l.t.Error("the source region was written to")
 	}
+}
+
+func (l *lab) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// damageRestored overwrites a part of a file that was restored.
+func (l *lab) damageRestored(region, subject string) {
+	dir := filepath.Join(l.world.WorkDir, "restored", region, "release")
+	s := l.dirs[dir]
+	s.Damage(subject, overwritten([]byte(s.Content()[subject])))
 }
 
 // restored lists the files in the run's folder.

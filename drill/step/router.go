@@ -41,11 +41,7 @@ func (t trafficStep) router(ctx context.Context, sc drill.Scope, source *replica
 	if err != nil {
 		return fmt.Errorf("launching the rehearsal router: %w", err)
 	}
-	r.admin, r.metrics = r.process.Endpoint(), r.process.Endpoint()
-	if m, ok := r.process.(interface{ MetricsEndpoint() string }); ok && m.MetricsEndpoint() != "" {
-		r.metrics = m.MetricsEndpoint()
-	}
-	if r.Router, err = t.w.NewRouter(t.w.Router.Driver, r.admin, r.metrics); err != nil {
+	if err := t.w.attach(r); err != nil {
 		return err
 	}
 	if r.info, err = t.answering(ctx, r, source); err != nil {
@@ -54,6 +50,16 @@ func (t trafficStep) router(ctx context.Context, sc drill.Scope, source *replica
 	}
 	t.w.router = r
 	return sc.Emit(drill.TypeComponent, drill.Component{Role: drill.RoleRouter, Name: "rehearsal router", Kind: r.info.Kind, Version: r.info.Version, Substitute: r.info.Reference})
+}
+
+// attach makes the driver of a router that runs.
+func (w *World) attach(r *rehearsalRouter) (err error) {
+	r.admin, r.metrics = r.process.Endpoint(), r.process.Endpoint()
+	if m, ok := r.process.(interface{ MetricsEndpoint() string }); ok && m.MetricsEndpoint() != "" {
+		r.metrics = m.MetricsEndpoint()
+	}
+	r.Router, err = w.NewRouter(w.Router.Driver, r.admin, r.metrics)
+	return err
 }
 
 // answering waits until the router is the kind that was named and lists the
