@@ -13,7 +13,7 @@ import (
 func (x *exec) end(ctx context.Context) (*Run, error) {
 	cause := x.close(ctx)
 	if cause == nil && x.holding() {
-		if err := x.keep(); err != nil {
+		if err := x.holdNow(); err != nil {
 			return x.run, err
 		}
 	}

@@ -70,10 +70,10 @@ func (x *exec) holding() bool {
 	return x.held != nil && x.journalErr == nil && !x.left
 }
 
-// keep journals the hold and ends this process's part, without undo: nothing comes
+// holdNow journals the hold and ends this process's part, without undo: nothing comes
 // after it. When the hold cannot be journaled, the run ends as any other does, and
-// keep returns nil.
-func (x *exec) keep() error {
+// holdNow returns nil.
+func (x *exec) holdNow() error {
 	x.settle()
 	x.mu.Lock()
 	defer x.mu.Unlock()

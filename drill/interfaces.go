@@ -80,12 +80,6 @@ type Rechecker interface {
 	Recheck(ctx context.Context, s playbooks.Step, sc Scope) error
 }
 
-// Repeater is an ability of a StepHandler, found by type assertion: a step that may
-// be run again over what it changed before. What others changed is taken back first.
-type Repeater interface {
-	Repeats(s playbooks.Step) bool
-}
-
 // UndoFunc takes back one kind of change and proves that it is gone. It is
 // idempotent: nothing left to undo is success.
 type UndoFunc func(ctx context.Context, args []byte) error

@@ -154,7 +154,7 @@ func (rn *Runner) recheck(ctx context.Context, x *exec, plan []playbooks.Step) (
 	for _, g := range groups(plan) {
 		todo = append(todo, slices.DeleteFunc(g, func(s playbooks.Step) bool { return !again[s.ID] }))
 	}
-	return todo, rn.anew(ctx, x, slices.Concat(todo...))
+	return todo, x.anew(ctx, slices.Concat(todo...))
 }
 
 // leftSomething says that others may rest on what a step did: it changed something, or
@@ -220,14 +220,9 @@ func (x *exec) recheck(ctx context.Context, h Rechecker, s playbooks.Step) error
 
 // anew takes back, newest first, what the steps that are to be run changed before.
 // What cannot be taken back holds the run again: nobody can run over it.
-func (rn *Runner) anew(ctx context.Context, x *exec, todo []playbooks.Step) bool {
+func (x *exec) anew(ctx context.Context, todo []playbooks.Step) bool {
 	err := x.undoAll(ctx, func(c ChangeState) bool {
-		i := slices.IndexFunc(todo, func(s playbooks.Step) bool { return s.ID == c.Step })
-		if i < 0 {
-			return false
-		}
-		h, can := rn.Steps[todo[i].Kind].(Repeater)
-		return !can || !h.Repeats(todo[i])
+		return slices.ContainsFunc(todo, func(s playbooks.Step) bool { return s.ID == c.Step })
 	})
 	if err != nil && !errors.Is(err, ErrLeft) && ctx.Err() == nil {
 		x.hold(&Held{Why: "what has to be run again could not be taken back: " + err.Error(), By: HeldByTool})

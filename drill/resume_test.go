@@ -353,34 +353,6 @@ func TestResumeHoldsWhatItCannotTakeBack(t *testing.T) {
 	})
 }
 
-// over is a step that may run over its own earlier changes.
-type over struct{ redo }
-
-func (over) Repeats(playbooks.Step) bool { return true }
-
-func TestRepeaterRunsOverItsChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rn, w, j := newRunner()
-		rn.Steps["cutover"] = do{do: func(ctx context.Context, sc Scope) error { return errors.Join(w.make(ctx, sc, "route"), ErrPaused) }}
-		if _, err := rn.Run(t.Context(), "R1", promise()); !errors.Is(err, ErrPaused) {
-			t.Fatal(err)
-		}
-		rn, _, _ = resuming(w, j)
-		cutover := rn.Steps["cutover"].(redo)
-		rn.Steps["cutover"] = over{redo{do{do: func(ctx context.Context, sc Scope) error {
-			if !w.there["route"] || len(w.undone) > 0 {
-				t.Errorf("the cutover was taken back: %v", w.undone)
-			}
-			return cutover.do.do(ctx, sc)
-		}}, cutover.recheck}}
-		r, err := rn.Resume(t.Context(), "R1", promise())
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantVerdict(t, r, j, w, Recovered, 0)
-	})
-}
-
 // TestResumeAfterLeaving: the second Ctrl-C left the undo half done; what was taken
 // back is run again.
 func TestResumeAfterLeaving(t *testing.T) {
