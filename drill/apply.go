@@ -132,4 +132,7 @@ var folders = map[string]folder{
 	TypeApproval:     on(checkApproval, foldApproval),
 	TypeAdopted:      on(checkAdopted, foldAdopted),
 	TypeLog:          on(nil, foldLog),
+	TypeAsked:        on(checkAsked, foldAsked),
+	TypeAcknowledged: on(checkAcknowledged, foldAcknowledged),
+	TypeNotified:     on(checkNotified, foldNotified),
 }

@@ -52,6 +52,9 @@ func bounded(data any) any {
 	case RunAborting:
 		d.Why = cut(d.Why)
 		return d
+	case Notified:
+		d.Text, d.Why = cut(d.Text), cut(d.Why)
+		return d
 	}
 	return data
 }

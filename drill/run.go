@@ -32,6 +32,8 @@ type Run struct {
 	Jumps      []ClockJump     // of the machine's clock, against the time that was measured
 	Logs       []Log           // the newest LogTail lines
 	Approvals  []Approval      // those that count nothing too
+	Asked      []AskedState
+	Notified   []NotifiedState
 
 	Aborting *RunAborting // nil: not cut short
 	Held     *Held        // nil: not held, or gone on with since

@@ -53,20 +53,14 @@ func approvalDeviations(r *drill.Run) []string {
 	return all
 }
 
-// notified lists the steps that told somebody, with what their gates observed.
+// notified lists who was told what, as far as a webhook took it: one that the
+// playbook goes on without is no proof that anybody was told.
 func notified(r *drill.Run) *[]string {
 	var all []string
-	for _, s := range r.Steps {
-		if s.Kind != "notify" || s.Result != drill.Passed {
-			continue
+	for _, n := range r.Notified {
+		if n.Delivered {
+			all = append(all, fmt.Sprintf("step %s: %s: %s", n.Step, n.To, n.Text))
 		}
-		text := "step " + s.ID
-		for _, g := range r.Gates {
-			if g.Step == s.ID && g.Result == drill.Passed {
-				text += ": " + g.Observed
-			}
-		}
-		all = append(all, text)
 	}
 	if all == nil {
 		return nil

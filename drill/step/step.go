@@ -23,6 +23,7 @@ import (
 	"drkit/drill/traffic"
 	"drkit/internal/errext"
 	"drkit/internal/openai"
+	"drkit/internal/redact"
 	"drkit/internal/store"
 	"drkit/manifest"
 	"drkit/manifest/probes"
@@ -78,6 +79,15 @@ type World struct {
 	// nobody can approve.
 	Approvals func(ctx context.Context, run string) (approval.Tally, error)
 
+	// For a playbook's own steps.
+	Mode        string                                     // of the run: what notifications begin with
+	Dir         string                                     // drkit.yaml's folder, which commands are relative to
+	LookupEnv   func(string) (string, bool)                // nil: os.LookupEnv
+	Redact      *redact.Redactor                           // learns the secrets that steps use; nil: nobody learns them
+	Web         *http.Client                               // speaks to places outside of the drill; nil: HTTP
+	People      *People                                    // nil: nobody is there, human steps pause the run
+	UndoCommand func(run, name string) (drill.Undo, error) // ends what a command left; nil: UndoLaunch
+
 	mu       sync.Mutex
 	manifest *manifest.Manifest
 	probes   probes.ProbeSet
@@ -102,6 +112,11 @@ func Kinds(w *World) map[string]drill.StepHandler {
 		"failback":  failback{w},
 		"cleanup":   cleanup{w},
 		"approve":   approve{w},
+		"run":       run{w},
+		"http":      httpStep{w},
+		"wait":      waitStep{w},
+		"human":     human{w},
+		"notify":    notify{w},
 	}
 }
 
@@ -235,7 +250,14 @@ func CheckOptions(p playbooks.Playbook) []error {
 
 // CheckStep is CheckOptions of one step.
 func CheckStep(s playbooks.Step) error {
-	return s.Decode(optionsOf(s.Kind))
+	o := optionsOf(s.Kind)
+	if err := s.Decode(o); err != nil {
+		return err
+	}
+	if o, ok := o.(interface{ faults(playbooks.Step) error }); ok {
+		return o.faults(s)
+	}
+	return nil
 }
 
 func optionsOf(kind string) any {
@@ -248,6 +270,16 @@ func optionsOf(kind string) any {
 		return &regionOption{}
 	case "traffic":
 		return &trafficOptions{}
+	case "run":
+		return &runOptions{}
+	case "http":
+		return &httpOptions{}
+	case "wait":
+		return &waitOptions{}
+	case "human":
+		return &humanOptions{}
+	case "notify":
+		return &notifyOptions{}
 	}
 	return &struct{}{}
 }

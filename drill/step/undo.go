@@ -50,6 +50,7 @@ type Backed struct {
 func Undos(routers RouterFactory) map[string]drill.UndoFunc {
 	return map[string]drill.UndoFunc{
 		UndoFiles:  undoFiles,
+		UndoRun:    func(ctx context.Context, args []byte) error { return undoRun(ctx, args, os.LookupEnv) },
 		UndoRouter: func(ctx context.Context, args []byte) error { return undoRouter(ctx, args, routers) },
 	}
 }
