@@ -2,6 +2,7 @@ package drill
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -33,7 +34,16 @@ func Between(a, b Stamp) Span {
 }
 
 // ladder lists the instants of the recovery clock in the order that they come in.
-var ladder = []string{InstantDeclared, InstantWeights, InstantEngineReady, InstantCanaryVerified, InstantCutover, InstantSteady}
+var ladder = []string{InstantDeclared, InstantCapacity, InstantImage, InstantWeights, InstantEngineReady, InstantCanaryVerified, InstantCutover, InstantSteady}
+
+// rungs are the instants that this run's clock is cut at: capacity and image are
+// waited for on some platforms only, and are no gap where they are not.
+func (r *Run) rungs() []string {
+	return slices.DeleteFunc(slices.Clone(ladder), func(name string) bool {
+		_, stamped := r.Instant(name)
+		return !stamped && (name == InstantCapacity || name == InstantImage)
+	})
+}
 
 // Segment is a stretch of the recovery clock between two instants.
 type Segment struct {
@@ -52,8 +62,9 @@ func (s Segment) Slack() (time.Duration, bool) {
 // Segments returns the stretches of the recovery clock, measured or not.
 func (r *Run) Segments() []Segment {
 	var all []Segment
-	for i, to := range ladder[1:] {
-		all = append(all, r.Segment(ladder[i], to))
+	rungs := r.rungs()
+	for i, to := range rungs[1:] {
+		all = append(all, r.Segment(rungs[i], to))
 	}
 	return all
 }

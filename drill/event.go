@@ -222,7 +222,9 @@ const (
 // Instants of the recovery clock, in order (design: the drill).
 const (
 	InstantDeclared       = "declared"
-	InstantWeights        = "weights" // restored and hashed
+	InstantCapacity       = "capacity" // the platform found a place for the canary; only where it has to look for one
+	InstantImage          = "image"    // its images are there
+	InstantWeights        = "weights"  // restored and hashed; as deployed: loaded by production's own path
 	InstantEngineReady    = "engine-ready"
 	InstantCanaryVerified = "canary-verified"
 	InstantCutover        = "cutover" // first token of a request through the router from the target

@@ -97,6 +97,23 @@ type Spec struct {
 	Adapters map[string]string // name → directory
 	Values   map[string]string // further placeholders: {{metrics_port}}, {{worker}}; a key ending in _port is a port that must be free
 	LogPath  string            // where stdout and stderr go
+
+	// For launchers that derive the replica from the release's deploy files.
+	Deploy  []DeployFile
+	Engines []DeployEngine    // containers in them that start the engine
+	Images  map[string]string // reference as a file names it → by digest, in the region's registry
+}
+
+// DeployFile is a deploy file of the release as the region's copy holds it, hashed.
+// Region is empty for a file of every region.
+type DeployFile struct {
+	Region, Path string
+	Data         []byte
+}
+
+// DeployEngine names a container of a deploy file that starts an engine.
+type DeployEngine struct {
+	Path, Kind, Name, Container string
 }
 
 // Launcher starts replicas and finds those that a run left.
@@ -119,6 +136,33 @@ type Replica interface {
 	ExitState() string
 	// Stop is idempotent; nil once absence is seen.
 	Stop(ctx context.Context) error
+}
+
+// Trouble is what keeps a replica from starting, in the words of the platform that
+// it was launched on.
+type Trouble struct {
+	Class string // one word, stable
+	Line  string // quoted from the platform
+	Hint  string
+	Fatal bool // waiting changes nothing; false: the platform may still get over it
+}
+
+// Troubled is an optional ability of a Replica whose platform says what is wrong.
+type Troubled interface {
+	Trouble() (Trouble, bool)
+}
+
+// Milestone is a moment of a replica's start that its platform showed: Name is one
+// of the Instant constants. Cached says that there was nothing to wait for.
+type Milestone struct {
+	Name   string
+	At     time.Time // of this machine's clock, when it was seen
+	Cached bool
+}
+
+// Milestones is an optional ability of a Replica.
+type Milestones interface {
+	Milestones() []Milestone // in the order in which they were seen
 }
 
 // Tri is yes, no or not known; not known is never read as yes.

@@ -36,6 +36,7 @@ type plannedContent struct {
 	Required       int
 	Self           bool
 	Approvers      []string // name, account and key of each
+	Patches        []string `json:",omitempty"` // of canaries on Kubernetes, by content
 }
 
 // hash covers what is going to be done and what it must prove.
@@ -46,6 +47,7 @@ func (d *drillPlan) hash(start drill.RunStarted) string {
 		Edge: asWritten(d.svc.Edge), Rehearsal: asWritten(d.svc.Rehearsal), Traffic: asWritten(d.svc.Traffic), Objectives: asWritten(d.svc.Objectives),
 		Waivers: asWritten(d.svc.Waivers), Live: asWritten(d.svc.Live), Required: d.policy.Required, Self: d.policy.Self,
 	}
+	c.Patches = d.patches()
 	for _, a := range d.svc.Model.Adapters {
 		c.Adapters = append(c.Adapters, a.Name)
 	}

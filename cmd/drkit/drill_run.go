@@ -150,6 +150,7 @@ type drillPlan struct {
 	id, dir  string
 	launcher *process.Launcher
 	policy   approval.Policy
+	deployed struct{ source, target *step.Deployed } // nil: its canary is a process
 }
 
 func newDrillPlan(o drillOptions) (*drillPlan, error) {
@@ -173,6 +174,12 @@ func newDrillPlan(o drillOptions) (*drillPlan, error) {
 		return nil, err
 	}
 	if d.target, err = openCopy(target); err != nil {
+		return nil, err
+	}
+	if d.deployed.source, err = deployed(svc, svc.Source()); err != nil {
+		return nil, err
+	}
+	if d.deployed.target, err = deployed(svc, target); err != nil {
 		return nil, err
 	}
 	name := o.Playbook
@@ -316,6 +323,7 @@ func (d *drillPlan) world(start drill.RunStarted) *step.World {
 		NewRouter: newRouter, Router: d.router(), Objectives: start.Objectives, Waivers: waivers(d.svc), HTTP: httpClient(),
 		Measured: d.earlierStart,
 	}
+	w.Source.Deployed, w.Target.Deployed = d.deployed.source, d.deployed.target
 	for _, a := range d.svc.Model.Adapters {
 		w.Adapters = append(w.Adapters, a.Name)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"drkit/drill"
+	"drkit/drill/launch/kubernetes"
 	"drkit/drill/launch/process"
 	"drkit/drill/ledger"
 	"drkit/drill/step"
@@ -36,6 +37,7 @@ func undos() map[string]drill.UndoFunc {
 	all := step.Undos(newRouter)
 	all[ledger.UndoLock] = ledger.ReleaseUndo(openByURL)
 	all[undoProcess] = stopProcess
+	all[kubernetes.UndoKind] = kubernetes.UndoLaunch
 	return all
 }
 

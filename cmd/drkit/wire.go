@@ -118,10 +118,7 @@ func notYet(what, hint string) error {
 func drillable(svc *service.Service, regions ...*service.Region) error {
 	var errs []error
 	for _, r := range regions {
-		if r.Canary.Launcher != "process" {
-			errs = append(errs, notYet("launcher "+r.Canary.Launcher+" of region "+r.Name, "use launcher: process"))
-		}
-		if r.Canary.Weights != "restore" {
+		if r.Canary.Launcher == "process" && r.Canary.Weights != "restore" {
 			errs = append(errs, notYet("weights: "+r.Canary.Weights+" of region "+r.Name, "use weights: restore"))
 		}
 	}

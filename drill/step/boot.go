@@ -114,27 +114,27 @@ func (b boot) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 	if err != nil {
 		return err
 	}
-	err = b.ready(ctx, r)
+	platform := &platformWatch{replica: r, target: b.w.isTarget(side), sc: sc}
+	err = b.ready(ctx, r, platform)
 	watch.settle(err == nil || interrupted(ctx))
 	if err != nil {
 		return b.red(ctx, sc, r, watch, err)
 	}
-	if err := errors.Join(watch.report(sc), b.component(ctx, r, sc)); err != nil {
+	if err := errors.Join(watch.report(sc), platform.loaded(watch), b.component(ctx, r, sc)); err != nil {
 		return err
 	}
 	return b.green(sc, r)
 }
 
 func (b boot) launch(ctx context.Context, side *Region, sc drill.Scope) (*replica, *logWatch, error) {
-	spec := b.w.spec(side, sc.RunID(), nil)
-	u, err := b.w.UndoLaunch(sc.RunID(), spec.Name)
+	spec, launcher, u, err := b.w.toLaunch(ctx, side, sc.RunID())
 	if err != nil {
 		return nil, nil, err
 	}
 	r := &replica{region: side, name: spec.Name}
 	launched := time.Now()
 	err = sc.Change(ctx, "canary "+spec.Name, u, func(ctx context.Context) (err error) {
-		r.Replica, err = b.w.Launcher.Launch(ctx, spec)
+		r.Replica, err = launcher.Launch(ctx, spec)
 		return err
 	})
 	if err != nil {
@@ -172,13 +172,19 @@ var errOtherModels = errors.New("the engine is healthy and serves other models t
 
 // ready climbs the ladder: /health, then the models that the release has. A
 // 200 on /health alone proves nothing.
-func (b boot) ready(ctx context.Context, r *replica) error {
-	c := b.w.client(r.Endpoint())
+func (b boot) ready(ctx context.Context, r *replica, platform *platformWatch) error {
 	last := errors.New("not asked yet")
 	var healthy time.Time
 	err := wait(ctx, pollEvery, "the engine to serve", func(ctx context.Context) (bool, error) {
 		if how, ended := r.ended(); ended {
 			return false, fmt.Errorf("%w: %s%s", errExited, how, r.lastWords())
+		}
+		if err := platform.look(); err != nil {
+			return false, err
+		}
+		c := b.w.client(r.Endpoint())
+		if c.BaseURL == "" { // no address yet
+			return false, nil
 		}
 		asked, cancel := question(ctx)
 		defer cancel()
@@ -197,7 +203,7 @@ func (b boot) ready(ctx context.Context, r *replica) error {
 		}
 		return err == nil, nil
 	})
-	if err != nil && !errors.Is(err, errExited) && !errors.Is(err, errOtherModels) {
+	if err != nil && !errors.Is(err, errExited) && !errors.Is(err, errOtherModels) && !errors.Is(err, errTrouble) {
 		return fmt.Errorf("%w (last answer: %v)", err, last)
 	}
 	return err
@@ -259,7 +265,7 @@ func (b boot) green(sc drill.Scope, r *replica) error {
 	}
 	return errors.Join(
 		sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantEngineReady}),
-		sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofBoot, Proven: true, Why: "a canary booted from what was restored from " + r.region.Name + "'s copy"}),
+		sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofBoot, Proven: true, Why: b.w.bootedFrom(r.region)}),
 		gate(sc, g))
 }
 
@@ -271,11 +277,17 @@ func (b boot) red(ctx context.Context, sc drill.Scope, r *replica, watch *logWat
 	}
 	observed, hint := cause.Error(), "the whole log is in "+b.w.spec(r.region, "", nil).LogPath
 	f, ok := bootlog.Classify(watch.texts())
+	sure := false
+	if t, is := r.trouble(); is && (t.Fatal || !ok) { // the platform knows what it did; a log only what was done to it
+		f, ok, sure = bootlog.Failure{Class: t.Class, Line: t.Line, Hint: t.Hint}, true, true
+	}
 	if !ok && outside(r.how()) {
 		f, ok = bootlog.Failure{Class: bootlog.ProbeBudget, Line: r.how()}, true
 	}
 	if ok {
-		f = b.explain(f, watch, errors.Is(cause, errExited))
+		if !sure {
+			f = b.explain(f, watch, errors.Is(cause, errExited))
+		}
 		observed, hint = fmt.Sprintf("%s: %s: %q", cause, f.Class, f.Line), f.Hint+"; "+hint
 	}
 	if err := watch.report(sc); err != nil {

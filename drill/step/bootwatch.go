@@ -97,3 +97,15 @@ func (l *logWatch) report(sc drill.Scope) error {
 	}
 	return errors.Join(errs...)
 }
+
+// endOf is when a phase of the boot ended; false when no line of the log shows it.
+func (l *logWatch) endOf(phase string) (time.Time, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range bootlog.Phases(l.replica, l.lines, l.end) {
+		if p.Name == phase {
+			return l.start.Add(p.Start + p.Length), true
+		}
+	}
+	return time.Time{}, false
+}

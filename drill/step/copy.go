@@ -155,6 +155,9 @@ func (r restoreStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) e
 	if r.w.manifest == nil {
 		return missing("restore", "preflight")
 	}
+	if side.Deployed != nil {
+		return sc.Emit(drill.TypeNote, drill.Note{Text: "nothing is restored in " + side.Name + ": its canary gets its weights as deployed, by the path that production uses"})
+	}
 	dir := r.w.restored(side)
 	u, err := undo(UndoFiles, FilesArgs{Dir: dir, Run: sc.RunID()})
 	if err != nil {

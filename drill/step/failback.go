@@ -58,15 +58,15 @@ func (c cleanup) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error
 	if err := cleaner.UndoAll(ctx); err != nil {
 		return err
 	}
-	left, err := c.w.Launcher.Find(ctx, sc.RunID())
+	left, err := c.w.leftOf(ctx, sc.RunID())
 	if err != nil {
 		return errext.WithStatus(fmt.Errorf("listing what is left of the run: %w", err), errext.Unclean)
 	}
-	observed := "no process carries the run's label"
+	observed := "nothing carries the run's label"
 	if len(left) > 0 {
-		observed = fmt.Sprintf("%d processes are left", len(left))
+		observed = fmt.Sprintf("%d processes or pods are left", len(left))
 	}
-	return gate(sc, drill.Gate{ID: "cleanup", Title: "nothing of the run is left", Expected: "no process with the run's label, every change taken back", Observed: observed,
+	return gate(sc, drill.Gate{ID: "cleanup", Title: "nothing of the run is left", Expected: "no process and no pod with the run's label, every change taken back", Observed: observed,
 		Result: result(len(left) == 0), Evidence: "the launcher's own listing", Status: int(errext.Unclean), Hint: "drkit drill abort " + sc.RunID()})
 }
 

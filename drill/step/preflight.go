@@ -47,11 +47,13 @@ func (p preflight) Check(ctx context.Context, s playbooks.Step) []error {
 	if err != nil {
 		return append(problems, err)
 	}
+	p.w.serveAsDeployed(m)
 	set, err := p.w.recorded(ctx, m)
 	if err != nil {
 		return append(problems, err)
 	}
 	p.w.manifest, p.w.probes = m, set
+	problems = append(problems, p.w.launchable(ctx)...)
 	return append(problems, p.w.startLimits(o)...)
 }
 
@@ -123,6 +125,9 @@ func (w *World) borders() []error {
 func (w *World) commands() []error {
 	var problems []error
 	for _, r := range []*Region{&w.Source, &w.Target} {
+		if r.Deployed != nil {
+			continue // see launchable: its deploy files have to be read first
+		}
 		problems = append(problems, w.fromTheCopy(r)...)
 		if err := w.Validate(w.spec(r, "preflight", nil)); err != nil {
 			problems = append(problems, refuse(fmt.Errorf("canary command of region %s: %w", r.Name, err), errext.Hint(err)))
@@ -256,7 +261,7 @@ func lockKey(region, service string) string { return region + "/" + service + "/
 
 func (p preflight) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 	var o preflightOptions
-	if err := errors.Join(s.Decode(&o), p.w.noteLimits(sc, o)); err != nil {
+	if err := errors.Join(s.Decode(&o), p.w.noteLimits(sc, o), p.w.noteDeployed(sc)); err != nil {
 		return err
 	}
 	key := lockKey(p.w.Target.Name, p.w.Service)

@@ -41,6 +41,7 @@ type Region struct {
 	Location, StateLocation string
 	Command                 []string          // canary command of launcher process
 	Env                     map[string]string // added to the canary's environment
+	Deployed                *Deployed         // its canary is made from the deploy files; nil: Command starts it from restored files
 }
 
 // RouterCommand starts the rehearsal router.

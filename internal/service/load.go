@@ -124,6 +124,7 @@ func (r *Region) setDefaults() {
 	fill(&r.Canary.Launcher, "process")
 	if r.Canary.Launcher == "kubernetes" {
 		fill(&r.Canary.Weights, "as-deployed")
+		fill(&r.Canary.Reach, "port-forward")
 	}
 	fill(&r.Canary.Weights, "restore")
 	if r.State.IsZero() && (r.Store.Scheme == SchemeFile || r.Store.Scheme == SchemeS3) {

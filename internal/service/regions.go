@@ -72,9 +72,17 @@ func (v validator) canary(at string, c Canary) {
 		if len(c.Command) > 0 {
 			v.Report(at+".command", "is for the launcher process", "on Kubernetes the deploy files say what is started")
 		}
+		if c.Context == "" && !v.Faulty(at+".context") {
+			v.Report(at+".context", "is missing: launcher kubernetes needs it", "the context of your kubeconfig that leads to the region's cluster; the current one may lead anywhere")
+		}
+		if c.Weights == "restore" {
+			v.Report(at+".weights", "is for the launcher process", "on Kubernetes the canary gets its weights as production does: weights: as-deployed")
+		}
+		v.filled(at+".keep_labels", c.KeepLabels)
+		v.filled(at+".patches", c.Patches)
 		return
 	}
-	for _, key := range []string{"context", "namespace"} {
+	for _, key := range []string{"context", "namespace", "workload", "container", "reach", "priority_class", "keep_labels", "patches"} {
 		if v.Has(at + "." + key) {
 			v.Reportf(at+"."+key, "is for the launcher kubernetes")
 		}

@@ -132,11 +132,19 @@ type Capacity struct {
 
 // Canary says how a replica is booted from this region's copy.
 type Canary struct {
-	Launcher  string   `yaml:"launcher" strict:"enum=process|kubernetes"`
-	Context   string   `yaml:"context"`   // kubernetes
-	Namespace string   `yaml:"namespace"` // kubernetes
-	Command   []string `yaml:"command"`   // process: with {{model}}, {{port}} and so on
-	Weights   string   `yaml:"weights" strict:"enum=as-deployed|restore"`
+	Launcher string   `yaml:"launcher" strict:"enum=process|kubernetes"`
+	Command  []string `yaml:"command"` // process: with {{model}}, {{port}} and so on
+	Weights  string   `yaml:"weights" strict:"enum=as-deployed|restore"`
+
+	// Of launcher kubernetes.
+	Context       string   `yaml:"context"`
+	Namespace     string   `yaml:"namespace"` // "": the context's
+	Workload      string   `yaml:"workload"`  // Kind/name in the deploy files; "": the one that starts the engine
+	Container     string   `yaml:"container"` // "": the one that starts the engine
+	Reach         string   `yaml:"reach" strict:"enum=port-forward|direct"`
+	PriorityClass string   `yaml:"priority_class"` // "": one that never pre-empts is looked for
+	KeepLabels    []string `yaml:"keep_labels"`    // keys of production's labels and annotations
+	Patches       []string `yaml:"patches"`        // files, relative to Dir
 }
 
 // Router is one residency partition of a production router, all its replicas.

@@ -1,0 +1,60 @@
+package kubernetes
+
+import (
+	"bytes"
+	"fmt"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"drkit/internal/errext"
+)
+
+// Patch changes the canary's pod: a strategic merge patch of a Pod (a mapping), or a
+// JSON patch (a list). Name is the file that it came from.
+type Patch struct {
+	Name string
+	Data []byte
+}
+
+// apply patches a pod. The result is read strictly: a patch cannot put in what no pod has.
+func (p Patch) apply(pod *corev1.Pod) (*corev1.Pod, error) {
+	patched, err := p.patched(pod)
+	if err != nil {
+		return nil, errext.WithHint(errext.WithStatus(fmt.Errorf("patch %s: %w", p.Name, err), errext.Usage),
+			"a patch is a part of a Pod (metadata, spec), or a list of JSON patch operations on one")
+	}
+	return patched, nil
+}
+
+func (p Patch) patched(pod *corev1.Pod) (*corev1.Pod, error) {
+	before, err := json.Marshal(pod)
+	if err != nil {
+		return nil, err
+	}
+	change, err := sigsyaml.YAMLToJSONStrict(p.Data)
+	if err != nil {
+		return nil, err
+	}
+	var after []byte
+	if bytes.HasPrefix(bytes.TrimSpace(change), []byte("[")) {
+		operations, err := jsonpatch.DecodePatch(change)
+		if err != nil {
+			return nil, err
+		}
+		if after, err = operations.Apply(before); err != nil {
+			return nil, err
+		}
+	} else if after, err = strategicpatch.StrategicMergePatch(before, change, corev1.Pod{}); err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(after, &fields); err != nil {
+		return nil, err
+	}
+	out := &corev1.Pod{}
+	return out, into(fields, out)
+}

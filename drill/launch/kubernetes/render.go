@@ -1,0 +1,237 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"drkit/drill"
+	"drkit/internal/errext"
+)
+
+// PodName is the name of a replica's pod: the same for every process, so that one that
+// knows run and name finds it.
+func PodName(run, name string) string { return "drkit-" + name + "-" + strings.ToLower(run) }
+
+// Render derives a replica's pod from the deploy files of a spec. It asks no cluster:
+// the priority class, the endpoint and the expiry are set when the pod is made.
+func Render(o Options, s drill.Spec) (*corev1.Pod, error) {
+	w, err := o.choose(s)
+	if err != nil {
+		return nil, err
+	}
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: w.template.Spec}
+	pod.Labels, pod.Annotations = o.kept(w.template.Labels), o.kept(w.template.Annotations)
+	for _, p := range o.Patches {
+		if pod, err = p.apply(pod); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == w.container }) {
+		return nil, fmt.Errorf("no container %s is left after the patches", w.container)
+	}
+	o.alone(&pod.Spec)
+	offline(&pod.Spec, s.Env)
+	if err := pin(&pod.Spec, s.Images); err != nil {
+		return nil, err
+	}
+	o.identify(pod, s, w)
+	port, err := enginePort(&pod.Spec, w.container, w.GetKind())
+	if err != nil {
+		return nil, err
+	}
+	pod.Annotations[annotPort] = strconv.Itoa(port)
+	return pod, errors.Join(readsOfItself(pod), valid(pod))
+}
+
+// kept are the labels or annotations of production that were named to be kept. All
+// others stay behind: they are what routers, controllers and meters look for.
+func (o Options) kept(all map[string]string) map[string]string {
+	out := map[string]string{}
+	for key, v := range all {
+		if slices.Contains(o.KeepLabels, key) {
+			out[key] = v
+		}
+	}
+	return out
+}
+
+// identify gives the pod its name and what Find looks for.
+func (o Options) identify(pod *corev1.Pod, s drill.Spec, w workload) {
+	pod.Name, pod.GenerateName, pod.Namespace = PodName(s.Run, s.Name), "", o.Namespace
+	pod.ObjectMeta = metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: pod.Annotations}
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Labels[LabelRun], pod.Labels[LabelReplica], pod.Labels[labelManaged] = s.Run, s.Name, FieldManager
+	pod.Annotations[annotContainer], pod.Annotations[annotDerived] = w.container, w.String()
+}
+
+// graceful is the longest time that a canary gets to end: it has no users.
+const graceful = 30
+
+// alone takes out of a pod what ties it to others, and what could make it harm them:
+// it does not pre-empt (see priority), is not restarted, and takes no name in DNS.
+func (o Options) alone(spec *corev1.PodSpec) {
+	no, never := false, corev1.PreemptNever
+	spec.RestartPolicy, spec.EnableServiceLinks = corev1.RestartPolicyNever, &no
+	spec.PriorityClassName, spec.Priority, spec.PreemptionPolicy = "", nil, &never
+	spec.NodeName, spec.Hostname, spec.Subdomain, spec.SetHostnameAsFQDN = "", "", "", nil
+	spec.ReadinessGates, spec.SchedulingGates, spec.ActiveDeadlineSeconds = nil, nil, nil
+	if g := spec.TerminationGracePeriodSeconds; g == nil || *g > graceful {
+		grace := int64(graceful)
+		spec.TerminationGracePeriodSeconds = &grace
+	}
+	for i := range spec.Containers { // rules of a container's own would restart it
+		spec.Containers[i].RestartPolicy, spec.Containers[i].RestartPolicyRules = nil, nil
+	}
+}
+
+// offlineEnv keeps engines, and what fetches for them, from a hub.
+var offlineEnv = []corev1.EnvVar{
+	{Name: "HF_HUB_OFFLINE", Value: "1"}, {Name: "TRANSFORMERS_OFFLINE", Value: "1"}, {Name: "HF_DATASETS_OFFLINE", Value: "1"},
+	{Name: "VLLM_NO_USAGE_STATS", Value: "1"}, {Name: "DO_NOT_TRACK", Value: "1"},
+}
+
+// offline sets these variables in every container, and those of the spec.
+func offline(spec *corev1.PodSpec, more map[string]string) {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			for _, name := range slices.Backward(slices.Sorted(maps.Keys(more))) {
+				list[i].Env = setEnv(list[i].Env, corev1.EnvVar{Name: name, Value: more[name]})
+			}
+			for _, v := range offlineEnv {
+				list[i].Env = setEnv(list[i].Env, v)
+			}
+		}
+	}
+}
+
+// pin names every image by digest, in the region's registry.
+func pin(spec *corev1.PodSpec, images map[string]string) error {
+	var errs []error
+	one := func(where string, image *string) {
+		by, known := images[*image]
+		switch {
+		case known && strings.Contains(by, "@sha256:"):
+			*image = by
+		case strings.Contains(*image, "@sha256:") && !known:
+			errs = append(errs, errext.WithHint(fmt.Errorf("%s: image %s is not among the release's images", where, *image), "name it in deploy.images, so that verify looks for it in the region's registry"))
+		default:
+			errs = append(errs, errext.WithHint(fmt.Errorf("%s: no digest is known for image %s", where, *image), "pin it in the deploy file, or build the release with --resolve-images; an image that a patch brings in belongs in deploy.images"))
+		}
+	}
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			one("container "+list[i].Name, &list[i].Image)
+		}
+	}
+	for _, v := range spec.Volumes {
+		if v.Image != nil && v.Image.Reference != "" {
+			one("volume "+v.Name, &v.Image.Reference)
+		}
+	}
+	if len(spec.EphemeralContainers) > 0 {
+		errs = append(errs, errors.New("ephemeral containers cannot be part of a new pod: remove them"))
+	}
+	return errors.Join(errs...)
+}
+
+var portFlag = regexp.MustCompile(`(?:^|\s)--port[= ]\s*["']?(\d+)`)
+
+// enginePort is where the engine listens: as its arguments say, else its probes, else
+// its only declared port, else the default of what starts it.
+func enginePort(spec *corev1.PodSpec, container, kind string) (int, error) {
+	c := spec.Containers[slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == container })]
+	line := strings.Join(slices.Concat(c.Command, c.Args), " ")
+	if m := portFlag.FindStringSubmatch(line); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil && n > 0 && n < 1<<16 {
+			return n, nil
+		}
+		return 0, fmt.Errorf("container %s: --port %s is no port", container, m[1])
+	}
+	for _, p := range []*corev1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
+		if p == nil || p.HTTPGet == nil {
+			continue
+		}
+		if n := p.HTTPGet.Port.IntValue(); n > 0 {
+			return n, nil
+		}
+		for _, declared := range c.Ports {
+			if declared.Name == p.HTTPGet.Port.StrVal {
+				return int(declared.ContainerPort), nil
+			}
+		}
+	}
+	switch {
+	case len(c.Ports) == 1:
+		return int(c.Ports[0].ContainerPort), nil
+	case kind == "InferenceService":
+		return 8080, nil
+	case strings.Contains(line, "sglang"):
+		return 30000, nil
+	}
+	return 8000, nil
+}
+
+var ownLabel = regexp.MustCompile(`^metadata\.(labels|annotations)\['(.+)'\]$`)
+
+// readsOfItself refuses a container that reads a label or an annotation which
+// production's pods have and the canary has not: it would get an empty text.
+func readsOfItself(pod *corev1.Pod) error {
+	var errs []error
+	have := map[string]map[string]string{"labels": pod.Labels, "annotations": pod.Annotations}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range list {
+			for _, e := range c.Env {
+				if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil {
+					continue
+				}
+				m := ownLabel.FindStringSubmatch(e.ValueFrom.FieldRef.FieldPath)
+				if m == nil {
+					continue
+				}
+				if _, ok := have[m[1]][m[2]]; !ok {
+					errs = append(errs, errext.WithHint(fmt.Errorf("container %s takes %s from the pod's %s %q, which the canary does not carry", c.Name, e.Name, strings.TrimSuffix(m[1], "s"), m[2]),
+						"give the variable its value in a file of canary.patches"))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// valid checks what drkit itself puts together; the rest is for the API server to judge.
+func valid(pod *corev1.Pod) error {
+	var errs []error
+	for _, why := range validation.IsDNS1123Label(pod.Name) {
+		errs = append(errs, fmt.Errorf("pod name %q: %s", pod.Name, why))
+	}
+	for _, key := range []string{LabelRun, LabelReplica} {
+		for _, why := range validation.IsValidLabelValue(pod.Labels[key]) {
+			errs = append(errs, fmt.Errorf("label %s %q: %s", key, pod.Labels[key], why))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// expires is when a leftover may be collected.
+func (o Options) expires(now time.Time) string {
+	lifetime := o.Lifetime
+	if lifetime == 0 {
+		lifetime = defaultLifetime
+	}
+	return now.Add(lifetime).UTC().Format(time.RFC3339)
+}

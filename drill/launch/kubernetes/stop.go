@@ -1,0 +1,146 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drkit/drill"
+	"drkit/internal/errext"
+)
+
+const stopEvery = 250 * time.Millisecond
+
+// Stop deletes the pod and returns nil once its absence is seen: the pod is answered
+// with "not found" and no pod with the labels of the replica is listed. It deletes just
+// the pod that it knows; one of the same name that somebody made since stays, and is an
+// error. It does not force: a pod that a lost node may still run is not gone.
+func (r *Replica) Stop(ctx context.Context) error {
+	r.stopping.Lock()
+	defer r.stopping.Unlock()
+	r.keepLog(ctx)
+	if err := r.remove(ctx); err != nil {
+		return errext.WithStatus(fmt.Errorf("stopping %s: %w", r.id, err), errext.Unclean)
+	}
+	r.end("the pod was deleted")
+	return nil
+}
+
+func (r *Replica) remove(ctx context.Context) error {
+	asked, last := false, error(nil)
+	for {
+		if !asked {
+			last = r.delete(ctx)
+			asked = last == nil
+		}
+		gone, err := r.gone(ctx)
+		switch {
+		case gone:
+			return nil
+		case errors.Is(err, errOther):
+			return err
+		case err != nil:
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			err := fmt.Errorf("pod %s is not proven to be gone: %w", r.Pod(), context.Cause(ctx))
+			if last != nil {
+				err = fmt.Errorf("%w (last answer: %w)", err, last)
+			}
+			return errext.WithHint(err, fmt.Sprintf("kubectl --context %s -n %s get pod %s; a pod that stays Terminating waits for its node: look at the node before you force anything", r.l.o.Context, r.l.o.Namespace, r.name))
+		case <-time.After(stopEvery):
+		}
+	}
+}
+
+// delete asks for the deletion of this very pod.
+func (r *Replica) delete(ctx context.Context) error {
+	asked, cancel := asking(ctx)
+	defer cancel()
+	foreground, uid := metav1.DeletePropagationForeground, types.UID(r.uid)
+	err := r.l.pods().Delete(asked, r.name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &uid}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // a conflict: another pod has the name, and gone says so
+		return nil
+	}
+	return err
+}
+
+var errOther = errors.New("another pod has its name")
+
+// gone looks whether the pod is absent, in both ways.
+func (r *Replica) gone(ctx context.Context) (bool, error) {
+	asked, cancel := asking(ctx)
+	defer cancel()
+	u, err := r.l.pods().Get(asked, r.name, metav1.GetOptions{})
+	switch {
+	case err == nil && string(u.GetUID()) != r.uid:
+		return false, fmt.Errorf("%w: %s, with another UID: somebody made it since, and it stays", errOther, r.Pod())
+	case !apierrors.IsNotFound(err):
+		return false, err
+	}
+	left, err := r.l.labelled(ctx, LabelRun+"="+r.run+","+LabelReplica+"="+r.id)
+	return err == nil && len(left) == 0, err
+}
+
+// UndoKind is the kind of undo that removes what a run launched on a cluster.
+const UndoKind = "kubernetes.delete"
+
+// Args say which pod a run made: another process must find it after a kill -9. Server
+// keeps an undo from asking another cluster that has a context of the same name, and
+// taking its "not found" for a proof.
+type Args struct {
+	Context   string `json:"context"`
+	Namespace string `json:"namespace"`
+	Server    string `json:"server"`
+	Run       string `json:"run"`
+	Name      string `json:"name"`
+	Log       string `json:"log,omitempty"` // file that keeps the log
+}
+
+// Undo is the undo of a launch, as data.
+func (l *Launcher) Undo(run, name, log string) (drill.Undo, error) {
+	args, err := json.Marshal(Args{l.o.Context, l.o.Namespace, l.Server(), run, name, log})
+	return drill.Undo{Kind: UndoKind, Args: args}, err
+}
+
+// UndoLaunch removes one replica of a run and proves that it is gone.
+func UndoLaunch(ctx context.Context, args []byte) error {
+	var a Args
+	if err := json.Unmarshal(args, &a); err != nil {
+		return err
+	}
+	l, err := New(Options{Context: a.Context, Namespace: a.Namespace})
+	if err != nil {
+		return err
+	}
+	if l.Server() != a.Server {
+		return errext.WithHint(fmt.Errorf("context %s leads to %s now, and the run was on %s", a.Context, l.Server(), a.Server), "use the kubeconfig that the run was started with (KUBECONFIG)")
+	}
+	return l.undo(ctx, a)
+}
+
+func (l *Launcher) undo(ctx context.Context, a Args) error {
+	found, err := l.labelled(ctx, LabelRun+"="+a.Run+","+LabelReplica+"="+a.Name)
+	if err != nil {
+		return err
+	}
+	for _, r := range found {
+		r.logPath = a.Log
+		if err := r.Stop(ctx); err != nil {
+			return err
+		}
+	}
+	left, err := l.labelled(ctx, LabelRun+"="+a.Run)
+	if err == nil && slices.ContainsFunc(left, func(r *Replica) bool { return r.id == a.Name }) {
+		err = fmt.Errorf("pod of %s of run %s is still there", a.Name, a.Run)
+	}
+	return err
+}

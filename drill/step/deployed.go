@@ -1,0 +1,252 @@
+package step
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"drkit/drill"
+	"drkit/drill/bootlog"
+	"drkit/internal/errext"
+	"drkit/manifest"
+	"drkit/manifest/release"
+)
+
+// Deployed is how a region's canary is made from the release's deploy files, by the
+// path that production uses: nothing is restored for it.
+type Deployed struct {
+	Launcher drill.Launcher
+	// Check finds all problems of a launch before the clock; notes are what could not
+	// be seen.
+	Check func(ctx context.Context, s drill.Spec) (notes []string, err error)
+	Undo  func(run, name, log string) (drill.Undo, error)
+	// Images names each image of the release by digest in the region's registry, by
+	// its reference in the files.
+	Images func(m *manifest.Manifest) (map[string]string, error)
+
+	notes []string
+}
+
+// leftOf lists what is left of a run, wherever it launched something.
+func (w *World) leftOf(ctx context.Context, run string) ([]drill.Replica, error) {
+	all, err := w.Launcher.Find(ctx, run)
+	for _, r := range []*Region{&w.Source, &w.Target} {
+		if r.Deployed != nil {
+			more, failed := r.Deployed.Launcher.Find(ctx, run)
+			all, err = append(all, more...), errors.Join(err, failed)
+		}
+	}
+	return all, err
+}
+
+// toLaunch is everything that starts a region's canary.
+func (w *World) toLaunch(ctx context.Context, r *Region, run string) (s drill.Spec, l drill.Launcher, u drill.Undo, err error) {
+	if r.Deployed == nil {
+		s = w.spec(r, run, nil)
+		u, err = w.UndoLaunch(run, s.Name)
+		return s, w.Launcher, u, err
+	}
+	if s, err = w.deployedSpec(ctx, r, run); err != nil {
+		return s, nil, u, err
+	}
+	u, err = r.Deployed.Undo(run, s.Name, s.LogPath)
+	return s, r.Deployed.Launcher, u, err
+}
+
+// deployedSpec hands the launcher the deploy files as the region's own copy has them.
+func (w *World) deployedSpec(ctx context.Context, r *Region, run string) (drill.Spec, error) {
+	s := drill.Spec{Run: run, Name: w.replicaName(r), Served: w.Served, Env: r.Env, LogPath: filepath.Join(w.WorkDir, w.replicaName(r)+".log")}
+	prefix := release.Prefix(w.Service, w.manifest.Release)
+	for _, f := range w.manifest.Contents.Files {
+		if f.Part != manifest.Deploy || f.Role != manifest.Kubernetes || f.Region != "" && f.Region != r.Name {
+			continue
+		}
+		data, err := readAll(ctx, r.Store, release.Key(prefix, f))
+		if err != nil {
+			return s, fmt.Errorf("reading %s from region %s: %w", f.Subject(), r.Name, err)
+		}
+		sum := sha256.Sum256(data)
+		if hex.EncodeToString(sum[:]) != f.Sums["sha256"] {
+			return s, errext.WithHint(errext.WithStatus(fmt.Errorf("%s in region %s is not the release's file", f.Subject(), r.Name), errext.Gate), "drkit verify --level content, then drkit replicate")
+		}
+		s.Deploy = append(s.Deploy, drill.DeployFile{Region: f.Region, Path: f.Path, Data: data})
+	}
+	for _, p := range w.manifest.Annotations.Pods {
+		if p.Region == "" || p.Region == r.Name {
+			s.Engines = append(s.Engines, drill.DeployEngine{Path: p.Path, Kind: p.Kind, Name: p.Name, Container: p.Container.Name})
+		}
+	}
+	var err error
+	s.Images, err = r.Deployed.Images(w.manifest)
+	return s, err
+}
+
+// launchable checks the launches that are made from deploy files.
+func (w *World) launchable(ctx context.Context) (problems []error) {
+	for _, r := range []*Region{&w.Source, &w.Target} {
+		if r.Deployed == nil {
+			continue
+		}
+		s, err := w.deployedSpec(ctx, r, "preflight")
+		if err == nil {
+			r.Deployed.notes, err = r.Deployed.Check(ctx, s)
+		}
+		for _, one := range parts(err) {
+			problems = append(problems, refuse(fmt.Errorf("canary of region %s: %w", r.Name, one), errext.Hint(one)))
+		}
+	}
+	return problems
+}
+
+// parts are the errors that were joined into one.
+func parts(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, parts(one)...)
+	}
+	return all
+}
+
+// noteDeployed tells what the checks of a launch could not see.
+func (w *World) noteDeployed(sc drill.Scope) error {
+	for _, r := range []*Region{&w.Source, &w.Target} {
+		if r.Deployed == nil {
+			continue
+		}
+		for _, n := range r.Deployed.notes {
+			if err := sc.Emit(drill.TypeNote, drill.Note{Text: "canary of region " + r.Name + ": " + n}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// serveAsDeployed takes the served model's name from the target's own rendering: that
+// is what its canary will answer to.
+func (w *World) serveAsDeployed(m *manifest.Manifest) {
+	if w.Target.Deployed == nil {
+		return
+	}
+	for _, own := range []string{w.Target.Name, ""} {
+		for _, e := range m.Annotations.Engine {
+			if e.Region != own || e.Source == "" {
+				continue
+			}
+			if name := servedName(e); name != "" {
+				w.Served = name
+				return
+			}
+		}
+	}
+}
+
+// servedName is what an engine answers to: the first of its served names, else the
+// model as it was given.
+func servedName(e manifest.EngineFacts) string {
+	switch v := e.Options["served_model_name"].(type) {
+	case string:
+		return v
+	case []any:
+		if len(v) > 0 {
+			name, _ := v[0].(string)
+			return name
+		}
+	}
+	return e.Model
+}
+
+// bootedFrom says what a boot proves of the copy.
+func (w *World) bootedFrom(r *Region) string {
+	if r.Deployed != nil {
+		return "a canary booted in " + r.Name + " as deployed, with the weights that production's own path gives it there; that they are the release's, its answers show"
+	}
+	return "a canary booted from what was restored from " + r.Name + "'s copy"
+}
+
+// trouble is what the platform says is wrong with a canary.
+func (r *replica) trouble() (drill.Trouble, bool) {
+	if t, ok := r.Replica.(drill.Troubled); ok {
+		return t.Trouble()
+	}
+	return drill.Trouble{}, false
+}
+
+// errTrouble says that the platform will not start the canary.
+var errTrouble = errors.New("the canary cannot start")
+
+// platformWatch tells what the platform says while a canary starts.
+type platformWatch struct {
+	replica *replica
+	target  bool // the region whose recovery is timed
+	sc      drill.Scope
+	told    []string
+}
+
+// look stamps the instants that the platform has shown, tells each new trouble once,
+// and ends the boot at one that waiting does not change.
+func (p *platformWatch) look() error {
+	if m, ok := p.replica.Replica.(drill.Milestones); ok && p.target {
+		for _, stone := range m.Milestones() {
+			if p.once("instant " + stone.Name) {
+				if err := p.sc.Emit(drill.TypeInstant, drill.Instant{Name: stone.Name, At: p.sc.Mono(stone.At), Cached: stone.Cached}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	t, ok := p.replica.trouble()
+	if !ok {
+		return nil
+	}
+	if t.Fatal {
+		return fmt.Errorf("%w: %s: %s", errTrouble, t.Class, t.Line)
+	}
+	if p.once(t.Class) {
+		return p.sc.Emit(drill.TypeNote, drill.Note{Text: fmt.Sprintf("%s waits: %s: %s (%s)", p.replica.name, t.Class, t.Line, t.Hint)})
+	}
+	return nil
+}
+
+func (p *platformWatch) once(what string) bool {
+	if slices.Contains(p.told, what) {
+		return false
+	}
+	p.told = append(p.told, what)
+	return true
+}
+
+// loaded stamps when the weights of a canary as deployed were in memory, as its log
+// says. The platform is asked twice a second only: an instant that it showed a moment
+// too late moves this one along with it.
+func (p *platformWatch) loaded(watch *logWatch) error {
+	if err := p.look(); err != nil {
+		return errext.WithStatus(err, errext.Gate)
+	}
+	if p.replica.region.Deployed == nil || !p.target {
+		return nil
+	}
+	at, ok := watch.endOf(bootlog.PhaseWeights)
+	if !ok {
+		return p.sc.Emit(drill.TypeNote, drill.Note{Text: "when " + p.replica.name + " had its weights is not known: its log does not say it"})
+	}
+	if m, is := p.replica.Replica.(drill.Milestones); is {
+		for _, stone := range m.Milestones() {
+			if at.Before(stone.At) {
+				at = stone.At
+			}
+		}
+	}
+	return p.sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantWeights, At: p.sc.Mono(at)})
+}
