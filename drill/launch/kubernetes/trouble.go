@@ -140,7 +140,7 @@ var probeEnd = regexp.MustCompile(`failed (startup|liveness) probe`)
 // the end: until then the engine may still answer.
 func probeTrouble(pod *corev1.Pod, events []corev1.Event, engine string) (trouble, bool) {
 	for _, e := range events {
-		if e.Reason == "Killing" && probeEnd.MatchString(e.Message) && strings.Contains(e.Message, engine) {
+		if e.Reason == "Killing" && probeEnd.MatchString(e.Message) && strings.Contains(e.Message, "ontainer "+engine+" ") {
 			t := fatal("ProbeKilled", e.Message, "the start takes longer than the probe allows: raise failureThreshold x periodSeconds of production's startup probe above the measured boot")
 			t.Fatal = ended(pod, engine) != ""
 			return t, true
