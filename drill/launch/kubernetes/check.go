@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,7 +31,7 @@ func (l *Launcher) Check(ctx context.Context, s drill.Spec) (notes []string, err
 	if err := l.reached(ctx); err != nil {
 		return nil, err
 	}
-	errs := []error{l.allowed(ctx), l.kinds(s), l.setPriority(ctx, pod)}
+	errs := []error{l.allowed(ctx), l.kinds(ctx, s), l.setPriority(ctx, pod)}
 	missing, unseen := l.references(ctx, pod)
 	more, err := l.unrouted(ctx, pod)
 	errs = append(errs, missing, err)
@@ -109,7 +108,7 @@ func (l *Launcher) may(ctx context.Context, p permission) (bool, error) {
 
 // kinds looks for a resource of the deploy files that the cluster does not know: the
 // files could not be applied there on the day.
-func (l *Launcher) kinds(s drill.Spec) error {
+func (l *Launcher) kinds(ctx context.Context, s drill.Spec) error {
 	var errs []error
 	seen := map[schema.GroupVersionKind]bool{}
 	for _, f := range s.Deploy {
@@ -123,12 +122,12 @@ func (l *Launcher) kinds(s drill.Spec) error {
 				continue
 			}
 			seen[k] = true
-			_, err := l.mapper.RESTMapping(k.GroupKind(), k.Version)
+			known, err := l.knows(ctx, k)
 			switch {
-			case meta.IsNoMatchError(err):
-				errs = append(errs, refused(fmt.Errorf("%s: the cluster does not know %s of %s", o, k.Kind, k.GroupVersion()), "install its CustomResourceDefinition in the region's cluster"))
 			case err != nil:
 				errs = append(errs, refused(fmt.Errorf("asking which kinds of resources the cluster has: %w", err), ""))
+			case !known:
+				errs = append(errs, refused(fmt.Errorf("%s: the cluster does not know %s of %s", o, k.Kind, k.GroupVersion()), "install its CustomResourceDefinition in the region's cluster"))
 			}
 		}
 	}

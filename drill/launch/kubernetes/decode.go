@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay whole
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -18,18 +18,18 @@ import (
 	"drkit/drill"
 )
 
-var coreScheme = func() *runtime.Scheme {
+// coreScheme knows the types of the core group. It is made when a cluster is asked:
+// no other command pays for it.
+var coreScheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	if err := corev1.AddToScheme(s); err != nil {
 		panic(err) // a scheme of our own and types of the library
 	}
 	return s
-}()
+})
 
-var (
-	codecs     = serializer.NewCodecFactory(coreScheme)
-	parameters = runtime.NewParameterCodec(coreScheme)
-)
+// parameters writes options of a request into its URL.
+func parameters() runtime.ParameterCodec { return runtime.NewParameterCodec(coreScheme()) }
 
 // object is one resource of a deploy file.
 type object struct {

@@ -21,7 +21,7 @@ const maxOutput = 1 << 20
 // an ExitError; any other error says that it could not be run.
 func (r *Replica) Run(ctx context.Context, argv []string) (output []byte, err error) {
 	o := &corev1.PodExecOptions{Container: r.container, Command: argv, Stdout: true, Stderr: true}
-	url := r.l.core.Post().Namespace(r.l.o.Namespace).Resource("pods").Name(r.name).SubResource("exec").VersionedParams(o, parameters).URL()
+	url := r.l.core.Post().Namespace(r.l.o.Namespace).Resource("pods").Name(r.name).SubResource("exec").VersionedParams(o, parameters()).URL()
 	executor, err := remotecommand.NewSPDYExecutor(r.l.config, http.MethodPost, url)
 	if err != nil {
 		return nil, err

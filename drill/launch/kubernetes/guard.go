@@ -44,8 +44,10 @@ func (l *Launcher) unrouted(ctx context.Context, pod *corev1.Pod) (notes []strin
 
 // claims lists a kind of resource, where the cluster has it.
 func (l *Launcher) claims(ctx context.Context, s selecting) (out []claim, err error) {
-	if !s.core && !l.serves(s.GroupVersionResource) {
-		return nil, nil
+	if !s.core {
+		if ok, err := l.serves(ctx, s.GroupVersionResource); !ok {
+			return nil, err
+		}
 	}
 	err = l.each(ctx, s.GroupVersionResource, l.o.Namespace, func(u unstructured.Unstructured) error {
 		c, selects, err := s.claim(u)
@@ -55,12 +57,6 @@ func (l *Launcher) claims(ctx context.Context, s selecting) (out []claim, err er
 		return err
 	})
 	return out, err
-}
-
-// serves reports whether the API server knows a kind of resource.
-func (l *Launcher) serves(r schema.GroupVersionResource) bool {
-	_, err := l.mapper.KindFor(r)
-	return err == nil
 }
 
 // each lists page by page.

@@ -25,13 +25,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
@@ -80,8 +77,7 @@ type Launcher struct {
 	config  *rest.Config
 	dynamic dynamic.Interface
 	core    *rest.RESTClient // for logs, exec and port-forward
-	mapper  meta.RESTMapper
-	disco   discovery.CachedDiscoveryInterface
+	served  served
 }
 
 var _ drill.Launcher = (*Launcher)(nil)
@@ -113,15 +109,9 @@ func newLauncher(config *rest.Config, o Options) (*Launcher, error) {
 	if l.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("reaching the cluster of context %s: %w", o.Context, err)
 	}
-	disco, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("reaching the cluster of context %s: %w", o.Context, err)
-	}
-	l.disco = memory.NewMemCacheClient(disco)
-	l.mapper = restmapper.NewDeferredDiscoveryRESTMapper(l.disco)
 	core := rest.CopyConfig(config)
 	core.GroupVersion, core.APIPath = &corev1.SchemeGroupVersion, "/api"
-	core.NegotiatedSerializer = codecs.WithoutConversion()
+	core.NegotiatedSerializer = serializer.NewCodecFactory(coreScheme()).WithoutConversion()
 	if l.core, err = rest.RESTClientFor(core); err != nil {
 		return nil, fmt.Errorf("reaching the cluster of context %s: %w", o.Context, err)
 	}

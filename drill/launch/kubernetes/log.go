@@ -95,7 +95,7 @@ func (r *Replica) stream(ctx context.Context, o *corev1.PodLogOptions, lines *lo
 }
 
 func (r *Replica) logs(ctx context.Context, o *corev1.PodLogOptions) (io.ReadCloser, error) {
-	return r.l.core.Get().Namespace(r.l.o.Namespace).Resource("pods").Name(r.name).SubResource("log").VersionedParams(o, parameters).Stream(ctx)
+	return r.l.core.Get().Namespace(r.l.o.Namespace).Resource("pods").Name(r.name).SubResource("log").VersionedParams(o, parameters()).Stream(ctx)
 }
 
 // logReader cuts a log into lines and remembers where it was.

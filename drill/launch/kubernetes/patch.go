@@ -2,12 +2,13 @@ package kubernetes
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"reflect"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"drkit/internal/errext"
@@ -39,22 +40,37 @@ func (p Patch) patched(pod *corev1.Pod) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	var after []byte
 	if bytes.HasPrefix(bytes.TrimSpace(change), []byte("[")) {
 		operations, err := jsonpatch.DecodePatch(change)
 		if err != nil {
 			return nil, err
 		}
-		if after, err = operations.Apply(before); err != nil {
+		after, err := operations.Apply(before)
+		if err != nil {
 			return nil, err
 		}
-	} else if after, err = strategicpatch.StrategicMergePatch(before, change, corev1.Pod{}); err != nil {
+		return podIn(after)
+	}
+	var fields, patch map[string]any
+	if err := errors.Join(json.Unmarshal(before, &fields), json.Unmarshal(change, &patch)); err != nil {
 		return nil, err
 	}
+	if fields, err = merged(fields, patch, reflect.TypeFor[corev1.Pod](), ""); err != nil {
+		return nil, err
+	}
+	return podFrom(fields)
+}
+
+func podIn(text []byte) (*corev1.Pod, error) {
 	var fields map[string]any
-	if err := json.Unmarshal(after, &fields); err != nil {
+	if err := json.Unmarshal(text, &fields); err != nil {
 		return nil, err
 	}
+	return podFrom(fields)
+}
+
+// podFrom reads a pod strictly.
+func podFrom(fields map[string]any) (*corev1.Pod, error) {
 	out := &corev1.Pod{}
 	return out, into(fields, out)
 }
