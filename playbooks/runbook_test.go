@@ -1,6 +1,8 @@
 package playbooks
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -127,6 +129,25 @@ func TestShownPlaybooksAreRunbooks(t *testing.T) {
 				t.Errorf("%s: a change of %s is not seen", name, p.Steps[i].ID)
 			}
 			p.Steps[i].Text = strings.TrimSuffix(p.Steps[i].Text, " More.")
+		}
+	}
+}
+
+// TestPagesOfTheDocuments: the built-in playbooks can be read without drkit.
+func TestPagesOfTheDocuments(t *testing.T) {
+	for _, name := range Names() {
+		p, err := Builtin(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden, page := filepath.Join("..", "docs", "playbooks", name+".md"), Markdown(p)
+		if *update {
+			if err := os.WriteFile(golden, []byte(page), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(golden); err != nil || string(want) != page {
+			t.Errorf("docs/playbooks/%s.md is not what the playbook says (%v): go test ./playbooks -update writes it", name, err)
 		}
 	}
 }

@@ -228,6 +228,7 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 		return nil, errors.Join(err, d.withdraw(ctx, s, chain, journal))
 	}
 	world := d.world(start)
+	world.Redact, world.People = s.Redactor, &step.People{}
 	defer world.Close()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
@@ -322,6 +323,7 @@ func (d *drillPlan) world(start drill.RunStarted) *step.World {
 		OpenDir:   func(path string) store.ReadWriter { return dir.Plain(path) },
 		NewRouter: newRouter, Router: d.router(), Objectives: start.Objectives, Waivers: waivers(d.svc), HTTP: httpClient(),
 		Measured: d.earlierStart,
+		Mode:     d.playbook.Mode, Dir: d.svc.Dir, Web: webClient(), UndoCommand: undoLaunch(d.launcher),
 	}
 	w.Source.Deployed, w.Target.Deployed = d.deployed.source, d.deployed.target
 	for _, a := range d.svc.Model.Adapters {

@@ -16,3 +16,14 @@ func httpClient() *http.Client {
 		ResponseHeaderTimeout: 2 * time.Minute,
 	}}
 }
+
+// webClient speaks to places outside of the drill, as a playbook's own steps name
+// them: through the proxy that the environment names, where there is one.
+func webClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout:     30 * time.Second,
+	}}
+}
