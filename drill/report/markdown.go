@@ -21,6 +21,7 @@ func Markdown(w io.Writer, r *drill.Run) error {
 	d.classes()
 	d.gates()
 	d.steps()
+	d.people()
 	d.boot()
 	d.traffic()
 	d.changes()

@@ -83,6 +83,8 @@ func line(e drill.Event, r *drill.Run) (mark, text string) {
 		return "✗", "ends early: " + r.Aborting.Why
 	case drill.TypeHeld:
 		return "●", "held: " + r.Held.Why + " → " + r.Held.Next
+	case drill.TypeAsked:
+		return askedLine(e.Step, r)
 	case drill.TypeResumed:
 		return "●", "run " + r.ID + ": another process goes on with it"
 	case drill.TypeRunFinished:
@@ -91,6 +93,16 @@ func line(e drill.Event, r *drill.Run) (mark, text string) {
 		return changeLine(e, r)
 	}
 	return dataLine(e)
+}
+
+// askedLine is what a person is asked to do.
+func askedLine(id string, r *drill.Run) (mark, text string) {
+	for _, s := range r.Steps {
+		if s.ID == id {
+			return "●", s.Who + ": " + s.Text
+		}
+	}
+	return "", ""
 }
 
 func attempt(e drill.Event) string {

@@ -2,6 +2,7 @@ package step
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -61,6 +62,17 @@ func (w *World) conceal(secrets ...string) *redact.Redactor {
 		w.Redact.Add(pieces(secrets...)...)
 	}
 	return redact.New(pieces(secrets...)...)
+}
+
+// secretsOf are the parts of a URL from the environment that must not be shown: the
+// whole, and what comes after the host. A host alone is none: the journal needs it
+// to take changes back.
+func secretsOf(raw string) []string {
+	u, err := url.Parse(raw)
+	if err != nil || strings.Trim(u.RequestURI(), "/") == "" {
+		return nil
+	}
+	return []string{raw, u.RequestURI(), strings.TrimPrefix(u.RequestURI(), "/")}
 }
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -162,7 +162,7 @@ func (w *World) request(ctx context.Context, o httpOptions) (request, error) {
 		if err == nil && webURL(v) != nil {
 			err = fmt.Errorf("the environment variable %s %w", o.URLEnv, webURL(v))
 		}
-		target, errs, secrets = v, append(errs, err), append(secrets, v)
+		target, errs, secrets = v, append(errs, err), append(secrets, secretsOf(v)...)
 	}
 	header := http.Header{}
 	for k, v := range o.Headers {

@@ -114,7 +114,7 @@ func (h human) acknowledged(ctx context.Context, s playbooks.Step, run string) (
 		case given:
 			return a, nil
 		case !p.Here:
-			err := fmt.Errorf("%w: %s has to do it, and to say so", drill.ErrPaused, s.Who)
+			err := fmt.Errorf("%w until the part of %s is said to be done", drill.ErrPaused, s.Who)
 			return Ack{}, errext.WithHint(errext.WithStatus(err, errext.Paused), fmt.Sprintf("drkit drill resume %s --ack %s --by NAME", run, s.ID))
 		}
 		select {

@@ -131,7 +131,7 @@ func (n notify) send(ctx context.Context, o notifyOptions, message string, value
 	if err != nil {
 		return err.Error()
 	}
-	hide := n.w.conceal(target, secretPath(target))
+	hide := n.w.conceal(secretsOf(target)...)
 	content := map[string]string{"text": message}
 	if o.Format == "json" {
 		for k, v := range values {
@@ -167,11 +167,4 @@ func refusal(ctx context.Context, resp *http.Response, hide *redact.Redactor) st
 		return hide.String("the answer broke off: " + withoutURL(ctx, err).Error())
 	}
 	return ""
-}
-
-// secretPath is the part of a webhook's URL that makes it one.
-func secretPath(target string) string {
-	_, rest, _ := strings.Cut(target, "://")
-	_, path, _ := strings.Cut(rest, "/")
-	return path
 }

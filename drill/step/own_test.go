@@ -655,6 +655,17 @@ func TestNotify(t *testing.T) {
 	}
 }
 
+// TestHostsAreShown: the journal's undo of a router names its host; a step that takes
+// the same address from a variable must not blank it.
+func TestHostsAreShown(t *testing.T) {
+	o := newOwn(t)
+	o.env["ROUTER"] = "http://127.0.0.1:1"
+	o.want(`id: x, kind: http, with: {url_env: ROUTER}`, drill.Failed, "http:x", drill.Failed, "connection refused")
+	if got := o.world.Redact.String("http://127.0.0.1:1/workers"); got != "http://127.0.0.1:1/workers" {
+		t.Errorf("a host became a secret: %s", got)
+	}
+}
+
 // TestHangingNotify: a webhook that hangs costs ten seconds, not the step's time.
 func TestHangingNotify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
