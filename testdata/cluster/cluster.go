@@ -67,13 +67,7 @@ type Cluster struct {
 // its contexts. It ends the test when a part does not start.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
-	if o.Contexts == nil {
-		o.Contexts = map[string]string{"test": corev1.NamespaceDefault}
-	}
-	if o.Nodes == nil {
-		o.Nodes = []kubelet.Node{{Name: "node-1", Region: "eu-west-1", GPUs: 4}}
-	}
-	c := &Cluster{contexts: o.Contexts, processes: map[string]*process{}}
+	c := &Cluster{processes: map[string]*process{}}
 	if err := c.start(t, o); err != nil {
 		for name := range c.processes {
 			t.Logf("end of the log of %s:\n%s", name, c.processes[name].tail())
@@ -87,6 +81,12 @@ func (c *Cluster) start(t testing.TB, o Options) error {
 	bin := os.Getenv("KUBE_BIN")
 	if bin == "" {
 		return fmt.Errorf(`KUBE_BIN is not set: run scripts/real-parts control-plane, then eval "$(scripts/real-parts --print-env control-plane)" and export KUBE_BIN`)
+	}
+	if o.Nodes == nil {
+		o.Nodes = []kubelet.Node{{Name: "node-1", Region: "eu-west-1", GPUs: 4}}
+	}
+	if c.contexts = o.Contexts; c.contexts == nil {
+		c.contexts = map[string]string{"test": corev1.NamespaceDefault}
 	}
 	dir, err := os.MkdirTemp("", "cluster-") // short, unlike t.TempDir: sockets lie beneath it
 	if err != nil {
