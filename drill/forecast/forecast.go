@@ -2,7 +2,7 @@
 // pure: it reads a folded run, a moment of it, and what earlier runs took.
 //
 //	f := forecast.Of(run, now, earlier)
-//	fmt.Println(f)                                // projected 8:30, by 3 earlier runs and budgets
+//	fmt.Println(f)                                // projected 8:30 by earlier runs, budgets
 //	word := forecast.Judge(run, now, f).State     // on track, at risk, missed, …
 //
 // A projection is never better than what is known: of several estimates of a step the
@@ -96,7 +96,7 @@ func Of(r *drill.Run, now time.Duration, earlier Earlier) Forecast {
 	case len(unknown) > 0:
 		f.Least, f.Why = true, "nothing is known of "+strings.Join(unknown, ", ")
 	case f.Over != "":
-		f.Least, f.Why = true, f.Over+" has taken longer than all that is known of it"
+		f.Least, f.Why = true, f.Over+" takes longer than is known of it"
 	}
 	return f
 }
@@ -112,6 +112,8 @@ func pointless(r *drill.Run) string {
 		return "steady is reached"
 	case r.Aborting != nil:
 		return "the run is being taken back"
+	case r.Held != nil:
+		return "the run waits for a person"
 	case len(r.Problems) > 0:
 		return "the run is refused"
 	}
@@ -149,6 +151,10 @@ func ahead(r *drill.Run) (steps []drill.StepState, why string) {
 func sideBySide(steps []drill.StepState) [][]drill.StepState {
 	var all [][]drill.StepState
 	for _, s := range steps {
+		if n := len(all); n > 0 && s.Group != "" && all[n-1][0].Group == s.Group {
+			all[n-1] = append(all[n-1], s)
+			continue
+		}
 		all = append(all, []drill.StepState{s})
 	}
 	return all
@@ -219,7 +225,7 @@ func elapsed(r *drill.Run, s drill.StepState, now time.Duration) time.Duration {
 	return drill.Between(s.Started, drill.Stamp{Proc: r.Last.Proc, Mono: now, Wall: r.Last.Wall.Add(now - r.Last.Mono)}).Elapsed
 }
 
-// String is the projection in words: "projected 8:30, by earlier runs and budgets".
+// String is the projection in words: "projected 8:30 by earlier runs, budgets".
 func (f Forecast) String() string {
 	switch {
 	case !f.Known:
@@ -227,14 +233,7 @@ func (f Forecast) String() string {
 	case f.Least:
 		return fmt.Sprintf("at least %s: %s", Clock(f.Finish), f.Why)
 	}
-	return fmt.Sprintf("projected %s, by %s", Clock(f.Finish), and(f.From))
-}
-
-func and(parts []string) string {
-	if len(parts) < 2 {
-		return strings.Join(parts, "")
-	}
-	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
+	return fmt.Sprintf("projected %s by %s", Clock(f.Finish), strings.Join(f.From, ", "))
 }
 
 // Clock writes a time as a clock does: 4:05, 1:04:05. Parts of seconds are cut off,

@@ -84,38 +84,41 @@ func TestProjectionByHand(t *testing.T) {
 		state   State
 	}{
 		// 60 + 120 + 60: cleanup comes after steady, preflight before the clock.
-		{"before the clock", started(t, nil), 0, nil, "projected 4:00, by budgets", OnTrack},
+		{"before the clock", started(t, nil), 0, nil, "projected 4:00 by budgets", OnTrack},
 		// 0:50 - 0:10 have passed; verify has 30 of 60 left; 120 + 60 to come.
-		{"inside a budget", declared(t, nil), 50 * s, nil, "projected 4:10, by budgets", OnTrack},
+		{"inside a budget", declared(t, nil), 50 * s, nil, "projected 4:10 by budgets", OnTrack},
 		// verify began 0:10 after declared: 10 + 45 + 100 + 35.
-		{"earlier runs beat budgets", declared(t, nil), 50 * s, three(45*s, 100*s, 35*s), "projected 3:10, by earlier runs", OnTrack},
+		{"earlier runs beat budgets", declared(t, nil), 50 * s, three(45*s, 100*s, 35*s), "projected 3:10 by earlier runs", OnTrack},
 		// and also where they are longer than promised: 10 + 45 + 600 + 35 = 11:30.
-		{"earlier runs were too slow", declared(t, nil), 50 * s, three(45*s, 600*s, 35*s), "projected 11:30, by earlier runs", AtRisk},
+		{"earlier runs were too slow", declared(t, nil), 50 * s, three(45*s, 600*s, 35*s), "projected 11:30 by earlier runs", AtRisk},
 		// 100 bytes a second since 0:25; at 0:35 1000 are done, 9000 need 90 s: 25 + 90 + 120 + 60.
-		{"this run's rate", declared(t, nil).bytes(25*s, "verify", 0, 10000).bytes(35*s, "verify", 1000, 10000), 35 * s, nil, "projected 4:55, by this run's rate and budgets", OnTrack},
+		{"this run's rate", declared(t, nil).bytes(25*s, "verify", 0, 10000).bytes(35*s, "verify", 1000, 10000), 35 * s, nil, "projected 4:55 by this run's rate, budgets", OnTrack},
 		// ten seconds without a word change nothing: the end is the same.
-		{"the rate between two words", declared(t, nil).bytes(25*s, "verify", 0, 10000).bytes(35*s, "verify", 1000, 10000), 45 * s, nil, "projected 4:55, by this run's rate and budgets", OnTrack},
+		{"the rate between two words", declared(t, nil).bytes(25*s, "verify", 0, 10000).bytes(35*s, "verify", 1000, 10000), 45 * s, nil, "projected 4:55 by this run's rate, budgets", OnTrack},
 		// the rate says 90 s more; earlier runs say 300 - 15 s more, and count: 25 + 285 + 100 + 35.
-		{"the longer one counts", declared(t, nil).bytes(25*s, "verify", 0, 10000).bytes(35*s, "verify", 1000, 10000), 35 * s, three(300*s, 100*s, 35*s), "projected 7:25, by earlier runs", OnTrack},
+		{"the longer one counts", declared(t, nil).bytes(25*s, "verify", 0, 10000).bytes(35*s, "verify", 1000, 10000), 35 * s, three(300*s, 100*s, 35*s), "projected 7:25 by earlier runs", OnTrack},
 		// 1 byte a second: 9990 s and more, far over 10:00. 25 + 9990 + 180 = 10195 s.
-		{"a slow copy", declared(t, nil).bytes(25*s, "verify", 0, 10000).bytes(35*s, "verify", 10, 10000), 35 * s, nil, "projected 2:49:55, by this run's rate and budgets", AtRisk},
+		{"a slow copy", declared(t, nil).bytes(25*s, "verify", 0, 10000).bytes(35*s, "verify", 10, 10000), 35 * s, nil, "projected 2:49:55 by this run's rate, budgets", AtRisk},
 		// nothing moved: the budget stands in. 25 + 45 + 180.
-		{"a copy that stands still", declared(t, nil).bytes(25*s, "verify", 7, 10000).bytes(35*s, "verify", 7, 10000), 35 * s, nil, "projected 4:10, by budgets", OnTrack},
+		{"a copy that stands still", declared(t, nil).bytes(25*s, "verify", 7, 10000).bytes(35*s, "verify", 7, 10000), 35 * s, nil, "projected 4:10 by budgets", OnTrack},
 		// verify runs for 80 s of 60: 90 + 180 at least.
-		{"over its budget", declared(t, nil), 100 * s, nil, "at least 4:30: verify has taken longer than all that is known of it", AtRisk},
+		{"over its budget", declared(t, nil), 100 * s, nil, "at least 4:30: verify takes longer than is known of it", AtRisk},
 		{"nothing is known", declared(t, noBudgets), 50 * s, nil, "no projection: there is no rate, no earlier run and no budget of verify, boot, steady", NotKnown},
 		// 40 + 3 windows of 10 s are sure; 100 s of boot are known.
 		{"some is known", declared(t, noBudgets), 50 * s, Earlier{"boot": {100 * s, 1}}, "at least 2:50: nothing is known of verify, steady", NotKnown},
 		// a budget of 5 s for steady: three windows of 10 s need 30. 40 + 30 + 120 + 30.
-		{"steady cannot be sooner than its windows", declared(t, func(p *drill.RunStarted) { p.Steps[4].Budget = 5 * s }), 50 * s, nil, "projected 3:40, by budgets and the steady windows", OnTrack},
+		{"steady cannot be sooner than its windows", declared(t, func(p *drill.RunStarted) { p.Steps[4].Budget = 5 * s }), 50 * s, nil, "projected 3:40 by budgets, the steady windows", OnTrack},
 		{"no step stops the clock", started(t, func(p *drill.RunStarted) { p.Steps = p.Steps[:4] }), 0, nil, "no projection: the playbook has no step of kind steady, which stops the clock", NotKnown},
 		{"no step starts it", started(t, func(p *drill.RunStarted) { p.Steps = p.Steps[2:] }), 0, nil, "no projection: the playbook has no step of kind declare, which starts the clock", NotKnown},
 		{"a failed step", declared(t, nil).end(30*s, "verify", drill.Failed), 30 * s, nil, "no projection: verify failed", AtRisk},
-		{"a red gate", declared(t, nil).at(30*s, "verify", drill.TypeGate, drill.Gate{ID: "copy", Result: drill.Failed}), 30 * s, nil, "projected 4:10, by budgets", AtRisk},
-		{"the objective has passed", declared(t, nil), 10*s + 10*time.Minute + 1, nil, "at least 13:00: verify has taken longer than all that is known of it", Missed},
+		{"a red gate", declared(t, nil).at(30*s, "verify", drill.TypeGate, drill.Gate{ID: "copy", Result: drill.Failed}), 30 * s, nil, "projected 4:10 by budgets", AtRisk},
+		{"the objective has passed", declared(t, nil), 10*s + 10*time.Minute + 1, nil, "at least 13:00: verify takes longer than is known of it", Missed},
 		{"aborting", declared(t, nil).at(30*s, "", drill.TypeRunAborting, drill.RunAborting{Why: "interrupted"}), 30 * s, nil, "no projection: the run is being taken back", AtRisk},
+		{"held", declared(t, nil).end(30*s, "verify", drill.Unmeasured).at(30*s, "", drill.TypeHeld, drill.Held{Why: "w", Next: "n", By: "b"}), 30 * s, nil, "no projection: the run waits for a person", NotKnown},
+		// verify and boot side by side: 40 + the longer of 30 and 120 + 60.
+		{"side by side", declared(t, func(p *drill.RunStarted) { p.Steps[2].Group, p.Steps[3].Group = "g", "g" }), 50 * s, nil, "projected 3:40 by budgets", OnTrack},
 		{"nothing has begun", tape{t, &drill.Run{}}, 0, nil, "no projection: the run has not begun", NotKnown},
-		{"nothing is promised", started(t, func(p *drill.RunStarted) { p.Objectives.RTO = 0 }), 0, nil, "projected 4:00, by budgets", NotKnown},
+		{"nothing is promised", started(t, func(p *drill.RunStarted) { p.Objectives.RTO = 0 }), 0, nil, "projected 4:00 by budgets", NotKnown},
 		{"steady in time", declared(t, nil).at(610*s, "verify", drill.TypeInstant, drill.Instant{Name: drill.InstantSteady}), 700 * s, nil, "no projection: steady is reached", InTime},
 		{"steady too late", declared(t, nil).at(611*s, "verify", drill.TypeInstant, drill.Instant{Name: drill.InstantSteady}), 700 * s, nil, "no projection: steady is reached", Missed},
 	} {

@@ -7,13 +7,7 @@ import (
 	"time"
 
 	"drkit/drill"
-)
-
-// Kinds of steps that the recovery clock begins and ends with; the projection
-// counts the budgets between them.
-const (
-	kindDeclare = "declare"
-	kindSteady  = "steady"
+	"drkit/drill/forecast"
 )
 
 // mono is the present moment on the run's scale: counted on from the newest
@@ -40,65 +34,22 @@ func (m *model) stepElapsed(s drill.StepState) drill.Span {
 	return s.Elapsed()
 }
 
-// projection adds to the elapsed time what the budgets leave for the steps up to
-// steady. It is not known before the plan says where the clock begins, and means
-// nothing any more once a step has failed, the run is being taken back, or no
-// more events come.
-func (m *model) projection() (time.Duration, bool) {
-	r := m.run
-	if r.ID == "" || m.over() || m.broken != nil || r.Aborting != nil || m.aborted {
-		return 0, false
+// forecast looks ahead from the present moment. Nothing is projected once the
+// person has asked to abort, or no more events come.
+func (m *model) forecast() forecast.Forecast {
+	switch {
+	case m.broken != nil:
+		return forecast.Forecast{Why: "the screen stopped"}
+	case m.drained:
+		return forecast.Forecast{Why: "the journal ends here"}
+	case m.aborted:
+		return forecast.Forecast{Why: "the run is being taken back"}
 	}
-	if _, done := r.Instant(drill.InstantSteady); done {
-		return 0, false
-	}
-	total, running := r.Elapsed(m.mono())
-	from := 0
-	if !running {
-		if _, declared := r.Instant(drill.InstantDeclared); declared {
-			return 0, false // the clock could not be measured
-		}
-		if from = indexKind(r.Steps, kindDeclare); from < 0 {
-			return 0, false
-		}
-	}
-	to := indexKind(r.Steps, kindSteady)
-	if to < 0 {
-		to = len(r.Steps) - 1
-	}
-	for i := range r.Steps {
-		s := r.Steps[i]
-		if s.Result == drill.Failed {
-			return 0, false
-		}
-		if i >= from && i <= to && s.Result == "" {
-			total += max(s.Budget-m.stepElapsed(s).Elapsed, 0)
-		}
-	}
-	return total, true
+	return forecast.Of(m.run, m.mono(), m.opts.Earlier)
 }
 
-func indexKind(steps []drill.StepState, kind string) int {
-	for i, s := range steps {
-		if s.Kind == kind {
-			return i
-		}
-	}
-	return -1
-}
-
-// clock writes a time as a clock does: 4:05, 1:04:05. Parts of seconds are cut
-// off, as a running clock has not reached them.
-func clock(d time.Duration) string {
-	if d < 0 {
-		return "-" + clock(-d)
-	}
-	s := int64(d / time.Second)
-	if s >= 3600 {
-		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
-	}
-	return fmt.Sprintf("%d:%02d", s/60, s%60)
-}
+// clock writes a time as a clock does: 4:05, 1:04:05.
+func clock(d time.Duration) string { return forecast.Clock(d) }
 
 // brief writes a measured time: tenths below a minute, a clock above.
 func brief(d time.Duration) string {

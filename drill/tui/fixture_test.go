@@ -177,3 +177,106 @@ func demoEnd(t *testing.T) *tape {
 	}
 	return tp.finish(524*time.Second, drill.Recovered, 0)
 }
+
+// busy is a steady step with a history of windows: a cold cache that fills, a window
+// with failures, a slow one, one that says nothing.
+func busy(t *testing.T) *tape {
+	tp := behaves(t)
+	tp.at(400*time.Second, "behaviour", drill.TypeStepFinished, drill.StepFinished{Result: drill.Passed})
+	tp.step(402*time.Second, 410*time.Second, "cutover")
+	tp.at(411*time.Second, "steady", drill.TypeStepStarted, drill.StepStarted{Kind: "steady"})
+	share := func(f float64) *float64 { return &f }
+	from := 420 * time.Second
+	for i, w := range []drill.TrafficWindow{
+		{Sent: 50, OK: 50, TTFTP99: 120 * time.Millisecond, CacheHit: share(0.9), Phase: "cutover"},
+		{Sent: 40, OK: 28, Failed: 10, Cut: 2, TTFTP99: 4100 * time.Millisecond, CacheHit: share(0), Phase: "cutover"},
+		{Sent: 0, Phase: "steady"},
+		{Sent: 48, OK: 45, Failed: 3, TTFTP99: 2 * time.Second, CacheHit: share(0.25), Phase: "steady"},
+		{Sent: 50, OK: 49, Failed: 1, TTFTP99: 1340 * time.Millisecond, CacheHit: share(0.62), Phase: "steady", ByRegion: map[string]int{"eu-west-1": 49}},
+	} {
+		w.Class, w.From = "us-chat", from+time.Duration(10*i)*time.Second
+		w.To = w.From + 10*time.Second
+		tp.at(w.To, "steady", drill.TypeTraffic, w)
+	}
+	return tp
+}
+
+// slowCopy is a verify step that reads 10 MB/s of 100 GB: 9900 s more, at 3:21.
+func slowCopy(t *testing.T) *tape {
+	tp := &tape{t: t, proc: 1}
+	tp.at(0, "", drill.TypeRunStarted, plan())
+	for _, id := range []string{"preflight", "source", "traffic"} {
+		tp.step(0, 0, id)
+	}
+	tp.at(0, "", drill.TypeInstant, drill.Instant{Name: drill.InstantDeclared})
+	tp.step(0, 0, "declare")
+	tp.at(100*time.Second, "verify", drill.TypeStepStarted, drill.StepStarted{Kind: "verify"})
+	tp.at(101*time.Second, "verify", drill.TypeProgress, drill.Progress{Task: "restore", Done: 0, Total: 100_000_000_000, Unit: "bytes"})
+	return tp.at(201*time.Second, "verify", drill.TypeProgress, drill.Progress{Task: "restore", Done: 1_000_000_000, Total: 100_000_000_000, Unit: "bytes"})
+}
+
+// late is a boot that goes on after the objective has passed: declared 2:00, now
+// 12:00, and a minute later 13:00.
+func late(t *testing.T) *tape {
+	return declared(t).at(720*time.Second, "boot", drill.TypeLog, drill.Log{From: "target", Line: "INFO still loading"})
+}
+
+// withSteps is a run of another plan, declared at 0.
+func withSteps(t *testing.T, steps ...drill.StepPlan) *tape {
+	p := plan()
+	p.Steps, p.PlanHash, p.By = steps, "3f2a9c0d1e2f3a4b5c6d", "ana@ops-1"
+	tp := &tape{t: t, proc: 1}
+	tp.at(0, "", drill.TypeRunStarted, p)
+	tp.at(0, "", drill.TypeInstant, drill.Instant{Name: drill.InstantDeclared})
+	return tp.step(0, 0, "declare")
+}
+
+var confirmDNS = drill.StepPlan{ID: "confirm-dns", Kind: "human", Who: "network on call", Budget: 5 * time.Minute,
+	Text: "Move the record of chat.example to eu-west-1 and\nlook it up from outside. When it is red: see the runbook of the zone."}
+
+// human is a step that waits for a person since 1:40.
+func human(t *testing.T) *tape {
+	tp := withSteps(t, drill.StepPlan{ID: "declare", Kind: "declare"}, confirmDNS, drill.StepPlan{ID: "steady", Kind: "steady", Budget: time.Minute})
+	return tp.at(100*time.Second, "confirm-dns", drill.TypeStepStarted, drill.StepStarted{Kind: "human"})
+}
+
+// approval is a step that waits for an approval of the plan.
+func approval(t *testing.T) *tape {
+	tp := withSteps(t, drill.StepPlan{ID: "declare", Kind: "declare"}, drill.StepPlan{ID: "ok", Kind: "approve"}, drill.StepPlan{ID: "steady", Kind: "steady"})
+	return tp.at(100*time.Second, "ok", drill.TypeStepStarted, drill.StepStarted{Kind: "approve"})
+}
+
+// held is the same run after its process has given up waiting.
+func held(t *testing.T) *tape {
+	tp := human(t)
+	tp.at(700*time.Second, "confirm-dns", drill.TypeStepFinished, drill.StepFinished{Result: drill.Unmeasured, Error: "nobody confirmed it within 10m"})
+	return tp.at(700*time.Second, "", drill.TypeHeld, drill.Held{Why: "step confirm-dns: nobody confirmed it within 10m", Step: "confirm-dns",
+		Next: "drkit drill resume 01JXDEMO7", By: drill.HeldByTool, For: "network on call"})
+}
+
+// sideBySide runs two steps at once, 30 s into both: 2:30 of the clock at 5:00 - 2:30.
+func sideBySide(t *testing.T) *tape {
+	tp := withSteps(t, drill.StepPlan{ID: "declare", Kind: "declare"}, drill.StepPlan{ID: "verify", Kind: "verify", Budget: 3 * time.Minute, Group: "copy"},
+		drill.StepPlan{ID: "boot", Kind: "boot", Budget: 5 * time.Minute, Group: "copy"}, drill.StepPlan{ID: "steady", Kind: "steady", Budget: time.Minute})
+	tp.at(120*time.Second, "verify", drill.TypeStepStarted, drill.StepStarted{Kind: "verify"})
+	tp.at(120*time.Second, "boot", drill.TypeStepStarted, drill.StepStarted{Kind: "boot"})
+	tp.at(140*time.Second, "verify", drill.TypeProgress, drill.Progress{Task: "eu-west-1", Done: 0, Total: 2_000_000_000, Unit: "bytes"})
+	return tp.at(150*time.Second, "verify", drill.TypeProgress, drill.Progress{Task: "eu-west-1", Done: 500_000_000, Total: 2_000_000_000, Unit: "bytes"})
+}
+
+// recovered is a whole run that no stand-in took part in.
+func recovered(t *testing.T) *tape {
+	tp := demoEnd(t)
+	p := plan()
+	tp.events[0].Data, _ = json.Marshal(p)
+	for i, e := range tp.events {
+		if e.Type == drill.TypeComponent {
+			c := drill.Component{Role: drill.RoleEngine, Name: "source engine", Kind: "vllm", Version: "0.32.0"}
+			if e.Step == "traffic" {
+				c = drill.Component{Role: drill.RoleRouter, Name: "rehearsal router", Kind: "vllm-router", Version: "0.1.0"}
+			}
+			tp.events[i].Data, _ = json.Marshal(c)
+		}
+	}
+	return tp
+}

@@ -21,12 +21,12 @@ const maxPause = 2 * time.Second
 // Replay shows a recorded run through the same model, speed times as fast, until
 // the person leaves or ctx ends. Events come as from a journal; one that cannot
 // be read or does not fit is shown, and is the returned error (status 6).
-// Options.Abort and Leave are not used.
+// Of the options, those that act on a run are not used.
 func Replay(ctx context.Context, events iter.Seq2[drill.Event, error], speed float64, o Options) error {
 	if !(speed > 0) || math.IsInf(speed, 0) {
 		return errext.WithStatus(errext.WithHint(fmt.Errorf("cannot replay at speed %v", speed), "give a number above 0; 1 is as it was"), errext.Usage)
 	}
-	o.Abort, o.Leave = nil, nil
+	o.Abort, o.Leave, o.Pause, o.Ack, o.Approve = nil, nil, nil, nil, nil
 	m, err := show(ctx, newModel(o, false), o, feed(events, speed))
 	if err == nil && m.broken != nil {
 		err = errext.WithStatus(fmt.Errorf("replaying the journal: %w", m.broken), errext.Evidence)

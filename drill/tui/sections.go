@@ -2,7 +2,6 @@ package tui
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -26,8 +25,8 @@ func (m *model) steps(width int) section {
 			done++
 		}
 		lines = append(lines, m.stepLine(s, min(longest, width/2), width))
-		if s.Running() && m.progress != nil {
-			lines = append(lines, m.pen.faint(m.pen.fit("  └ "+progressText(*m.progress), width)))
+		if s.Running() {
+			lines = append(lines, m.tasks(s, width)...)
 		}
 	}
 	title := fmt.Sprintf("steps: %d of %d passed", done, len(m.run.Steps))
@@ -36,15 +35,24 @@ func (m *model) steps(width int) section {
 
 func (m *model) stepLine(s drill.StepState, idWidth, width int) string {
 	sign, style := mark(s.Result), m.pen.styleOf(s.Result)
-	if s.Running() {
+	took := m.stepElapsed(s)
+	switch {
+	case s.Running() && took.Measured && s.Budget > 0 && took.Elapsed > s.Budget:
+		sign, style = "▸", m.pen.warn
+	case s.Running():
 		sign, style = "▸", m.pen.bold
 	}
 	id := pad(m.pen.fit(s.ID, idWidth), idWidth)
-	return style(m.pen.fit(sign+" "+id+" "+m.stepStatus(s), width))
+	line := sign + " " + id + " " + stepStatus(s, took)
+	if slack := stepSlack(s, took); slack != "" && lipgloss.Width(line)+1+lipgloss.Width(slack) <= width {
+		line += " " + slack
+	}
+	return style(m.pen.fit(line, width))
 }
 
-// stepStatus is a step's result where it is not plainly passed, its time, its budget.
-func (m *model) stepStatus(s drill.StepState) string {
+// stepStatus is a step's result where it is not plainly passed, by how much it is
+// over its budget, its time and its budget.
+func stepStatus(s drill.StepState, took drill.Span) string {
 	var words []string
 	switch {
 	case s.Running() && s.Attempts > 1:
@@ -55,7 +63,6 @@ func (m *model) stepStatus(s drill.StepState) string {
 	case s.Result != "":
 		words = append(words, s.Result)
 	}
-	took := m.stepElapsed(s)
 	switch {
 	case took.Measured && s.Budget > 0:
 		words = append(words, brief(took.Elapsed)+" of "+limit(s.Budget))
@@ -65,17 +72,51 @@ func (m *model) stepStatus(s drill.StepState) string {
 		words = append(words, "budget "+limit(s.Budget))
 	}
 	if took.Measured && s.Budget > 0 && took.Elapsed > s.Budget {
-		words = append(words, "over")
+		words = append(words, "over "+brief(took.Elapsed-s.Budget))
 	}
 	return strings.Join(words, " ")
 }
 
-func progressText(p drill.Progress) string {
-	text := p.Task + ": " + quantity(p.Done, p.Unit)
-	if p.Total > 0 {
-		text += fmt.Sprintf(" of %s, %d %%", quantity(p.Total, p.Unit), int(100*float64(p.Done)/float64(p.Total)))
+// stepSlack is what is left of a step's budget, "" where nothing is.
+func stepSlack(s drill.StepState, took drill.Span) string {
+	if !took.Measured || s.Budget <= 0 || took.Elapsed > s.Budget {
+		return ""
 	}
-	return text
+	return "slack " + brief(s.Budget-took.Elapsed)
+}
+
+// tasks are what a running step has not done yet: how much, how fast, how long.
+func (m *model) tasks(s drill.StepState, width int) []string {
+	var lines []string
+	for _, p := range m.run.Progress {
+		if p.Step != s.ID || p.Attempt != s.Attempts || p.Total > 0 && p.Done >= p.Total {
+			continue
+		}
+		texts := progressTexts(p)
+		fits := slices.IndexFunc(texts, func(t string) bool { return lipgloss.Width(m.pen.clean(t))+4 <= width })
+		if fits < 0 {
+			fits = len(texts) - 1
+		}
+		lines = append(lines, m.pen.faint(m.pen.fit("  └ "+texts[fits], width)))
+	}
+	return lines
+}
+
+// progressTexts say how far a task is, the longest text first.
+func progressTexts(p drill.ProgressState) []string {
+	done := p.Task + ": " + quantity(p.Done, p.Unit)
+	if p.Total <= 0 {
+		return []string{done}
+	}
+	share := fmt.Sprintf("%d %%", int(100*float64(p.Done)/float64(p.Total)))
+	done += " of " + quantity(p.Total, p.Unit) + ", " + share
+	left, known := p.Left()
+	if !known {
+		return []string{done, p.Task + ": " + share}
+	}
+	rest := clock(left) + " left"
+	rate := quantity(int64(p.Rate()), p.Unit) + "/s"
+	return []string{done + ", " + rest + " at " + rate, p.Task + ": " + share + ", " + rest + " at " + rate, p.Task + ": " + share + ", " + rest, share + ", " + rest}
 }
 
 // quantity writes bytes in powers of 1000, as disks and networks are sold.
@@ -177,45 +218,6 @@ func (p *pen) first(lines []string) func(n int) []string {
 		}
 		return append(slices.Clone(lines[:n-1]), p.faint(fmt.Sprintf("  … %d more lines", len(lines)-n+1)))
 	}
-}
-
-// traffic shows the newest window of each class.
-func (m *model) traffic(width int) section {
-	newest := map[string]drill.TrafficWindow{}
-	for _, w := range m.run.Traffic {
-		newest[w.Class] = w
-	}
-	var lines []string
-	for _, class := range slices.Sorted(maps.Keys(newest)) {
-		lines = append(lines, m.window(newest[class], width)...)
-	}
-	return section{"traffic, newest window", len(lines), min(len(lines), 3), m.pen.first(lines)}
-}
-
-func (m *model) window(w drill.TrafficWindow, width int) []string {
-	head := fmt.Sprintf("%s (%s, %s):", m.pen.clean(w.Class), w.Phase, brief(w.To-w.From))
-	counts := fmt.Sprintf("%d sent · %d failed · %d cut", w.Sent, w.Failed, w.Cut)
-	lines := []string{m.pen.fit(head+" "+counts, width)}
-	if lipgloss.Width(head+" "+counts) > width {
-		lines = append([]string{m.pen.fit(head, width)}, m.pen.wrap("  ", counts, width, 2)...)
-	}
-	return append(lines, m.pen.wrap("  ", m.answers(w), width, 2)...)
-}
-
-// answers says how soon answers began, and where they came from.
-func (m *model) answers(w drill.TrafficWindow) string {
-	ttft := "TTFT p99 not measured"
-	if w.TTFTP99 > 0 {
-		ttft = "TTFT p99 " + milli(w.TTFTP99)
-	}
-	if promised := m.run.Plan.Objectives.TTFTP99; promised > 0 {
-		ttft += " of " + limit(promised)
-	}
-	parts := []string{ttft}
-	for _, region := range slices.Sorted(maps.Keys(w.ByRegion)) {
-		parts = append(parts, fmt.Sprintf("%s %d", region, w.ByRegion[region]))
-	}
-	return strings.Join(parts, " · ")
 }
 
 // boot lists the phases of the newest engine's boot, gaps included.

@@ -2,9 +2,11 @@ package tui
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"drkit/drill"
+	"drkit/drill/forecast"
 )
 
 // face is what the timer shows.
@@ -26,8 +28,52 @@ func (m *model) face() face {
 	return face{text: text, over: promised > 0 && elapsed > promised}
 }
 
-// timerWords are three lines: the clock's state, the objective, the projection.
+// timerWords are three lines: how the run stands and the clock's state, the
+// objective, the projection.
 func (m *model) timerWords() []string {
+	words := m.clockWords()
+	if badge := m.badge(); badge != "" {
+		words[0] = badge + " · " + words[0]
+	}
+	return words
+}
+
+// badge is how the run stands, in capitals; "" before it begins and after an end
+// that needs other words.
+func (m *model) badge() string {
+	s := m.standing()
+	switch {
+	case m.run.ID == "" || s.State == forecast.NotKnown && (m.run.Finished != nil || m.drained):
+		return ""
+	case s.State != forecast.Missed && (m.aborted || m.run.Aborting != nil):
+		return "ABORTING"
+	case m.run.Held != nil && s.State != forecast.Missed:
+		return "PAUSED"
+	}
+	return strings.ToUpper(string(s.State))
+}
+
+func (m *model) standing() forecast.Standing {
+	return forecast.Judge(m.run, m.mono(), m.forecast())
+}
+
+// standingStyle is the colour of the badge's line.
+func (m *model) standingStyle() func(string) string {
+	switch m.standing().State {
+	case forecast.OnTrack, forecast.InTime:
+		return m.pen.good
+	case forecast.AtRisk:
+		return m.pen.warn
+	case forecast.Missed:
+		return m.pen.bad
+	}
+	if m.aborted || m.run.Held != nil {
+		return m.pen.warn
+	}
+	return same
+}
+
+func (m *model) clockWords() []string {
 	r := m.run
 	elapsed, ok := r.Elapsed(m.mono())
 	_, declared := r.Instant(drill.InstantDeclared)
@@ -58,6 +104,8 @@ func (m *model) running() string {
 	switch {
 	case m.run.Finished != nil:
 		return "clock stopped: steady not reached"
+	case m.run.Held != nil:
+		return "the clock goes on, held for a person"
 	case m.drained:
 		return "the journal ends without an end"
 	case m.broken != nil:
@@ -107,12 +155,11 @@ func (m *model) steadyWords() []string {
 	return words
 }
 
-// outlook is the projected finish while there is one, else what goes on.
+// outlook is the projection while there is something to look ahead to, else what
+// goes on.
 func (m *model) outlook() string {
-	if total, ok := m.projection(); ok {
-		return "projection from budgets: " + clock(total)
-	}
 	r := m.run
+	_, steady := r.Instant(drill.InstantSteady)
 	switch {
 	case r.Finished != nil:
 		return ""
@@ -124,10 +171,22 @@ func (m *model) outlook() string {
 			return m.pen.clean(s.ID) + " failed" + m.takenBack()
 		}
 	}
-	if now := r.Current(); now != nil {
-		return "now: " + m.pen.clean(now.ID)
+	if steady {
+		return m.nowRunning()
 	}
-	return ""
+	return m.forecast().String()
+}
+
+// nowRunning names the steps under way.
+func (m *model) nowRunning() string {
+	var names []string
+	for _, s := range m.run.RunningSteps() {
+		names = append(names, m.pen.clean(s.ID))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "now: " + strings.Join(names, ", ")
 }
 
 // takenBack says how far the undo is, where there is something to undo.

@@ -19,12 +19,14 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"time"
 
 	"drkit/drill"
+	"drkit/drill/forecast"
 	"drkit/internal/errext"
 	"drkit/internal/redact"
 
@@ -47,8 +49,24 @@ type Options struct {
 	// agreed. Nil: there is no such key.
 	Leave func()
 
+	// Pause holds the run before its next step, Ack confirms a step that asks a
+	// person for something, Approve approves the plan for a step that waits for it.
+	// None may block; each is called after the person has agreed. Nil: there is no
+	// such key.
+	Pause        func()
+	Ack, Approve func(step string)
+
+	Earlier forecast.Earlier // what earlier runs took, for the projection
+
+	// CloseAfter is how long the screen of a run that has ended stays when nobody
+	// presses a key; 0: until somebody does.
+	CloseAfter time.Duration
+
 	NoColor bool             // no colour and no other attribute; NO_COLOR in the environment does the same
 	Redact  *redact.Redactor // for all text that comes from events; nil knows the shapes of credentials alone
+
+	stop func() error // stops the process's group for Ctrl-Z; nil: stopGroup
+	stay func()       // somebody is there
 }
 
 // Screen shows one run. It implements drill.Handler.
@@ -56,31 +74,91 @@ type Screen struct {
 	opts  Options
 	queue *queue
 	once  sync.Once
+	ended chan struct{} // closed when the run has ended
+	end   func()        // closes it
+	stay  chan struct{} // closed when somebody is there after the end
 }
 
 var _ drill.Handler = (*Screen)(nil)
 
 // New returns a screen that is not drawn yet. Events that come before Run wait.
-func New(o Options) *Screen { return &Screen{opts: o, queue: newQueue()} }
+func New(o Options) *Screen {
+	s := &Screen{opts: o, queue: newQueue(), ended: make(chan struct{}), stay: make(chan struct{})}
+	s.end = sync.OnceFunc(func() { close(s.ended) })
+	s.opts.stay = sync.OnceFunc(func() { close(s.stay) })
+	return s
+}
 
 // Event takes an event to be shown. It returns at once, never fails, and does
 // not read the runner's run.
 func (s *Screen) Event(e drill.Event, _ *drill.Run) error {
 	s.queue.push(arrival{event: e, at: time.Now(), rate: 1})
+	if e.Type == drill.TypeRunFinished {
+		s.end()
+	}
 	return nil
 }
 
-// Run draws the screen, on the terminal's alternate page, until the run has
-// ended and the person leaves, or until ctx ends, which is no error. Either way
-// the terminal is as it was before. It does not stop the drill; a Screen runs
-// once. An error means that the terminal could not be used.
+// stallGrace is how long a terminal gets to take the last frame and to be given back.
+const stallGrace = 3 * time.Second
+
+// errStalled: somebody stopped the terminal's output, or its other end is gone.
+var errStalled = errors.New("the terminal takes no output: it was left as it is")
+
+// Run draws the screen, on the terminal's alternate page, until the run has ended
+// and the person leaves, or nobody has pressed a key for CloseAfter, or until ctx
+// ends, which is no error. Then the terminal is as it was before, unless it takes no
+// output any more: that is an error, and does not hold Run. It does not stop the
+// drill; a Screen runs once.
 func (s *Screen) Run(ctx context.Context) error {
 	defer s.queue.close()
 	err := fmt.Errorf("the screen was shown before")
-	s.once.Do(func() {
-		_, err = show(ctx, newModel(s.opts, true), s.opts, s.pump)
-	})
+	s.once.Do(func() { err = s.run(ctx) })
 	return err
+}
+
+func (s *Screen) run(ctx context.Context) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	go s.closeUnwatched(ctx, leave)
+	shown := make(chan error, 1)
+	go func() {
+		_, err := show(ctx, newModel(s.opts, true), s.opts, s.pump)
+		shown <- err
+	}()
+	select {
+	case err := <-shown:
+		return err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(stallGrace)
+	defer grace.Stop()
+	select {
+	case err := <-shown:
+		return err
+	case <-grace.C:
+		return errStalled
+	}
+}
+
+// closeUnwatched leaves the screen of a run that has ended when nobody is there.
+func (s *Screen) closeUnwatched(ctx context.Context, leave func()) {
+	if s.opts.CloseAfter <= 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-s.ended:
+	}
+	wait := time.NewTimer(s.opts.CloseAfter)
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+	case <-s.stay:
+	case <-wait.C:
+		leave()
+	}
 }
 
 // pump hands the events to the program in batches until the screen closes.

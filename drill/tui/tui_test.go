@@ -201,15 +201,15 @@ func TestKeys(t *testing.T) {
 		keys   []string
 		footer string
 	}{
-		{"running", leave, declared(t), nil, "a abort and undo · l log on/off"},
-		{"no abort offered", Options{NoColor: true}, declared(t), nil, "q leave · l log on/off"},
+		{"running", leave, declared(t), nil, "a abort and undo · d details · l log · ? help"},
+		{"no abort offered", Options{NoColor: true}, declared(t), nil, "q leave · d details · l log · ? help"},
 		{"asked", leave, declared(t), []string{"a"}, "abort and undo? y/n (ctrl+c again: yes)"},
 		{"a wrong key keeps asking", leave, declared(t), []string{"a", "q", "l"}, "abort and undo? y/n (ctrl+c again: yes)"},
-		{"no", leave, declared(t), []string{"a", "n"}, "a abort and undo · l log on/off"},
-		{"yes", leave, declared(t), []string{"a", "y"}, "ctrl+c leave without undo · l log on/off"},
-		{"Ctrl-C twice", leave, declared(t), []string{"ctrl+c", "ctrl+c"}, "ctrl+c leave without undo · l log on/off"},
+		{"no", leave, declared(t), []string{"a", "n"}, "a abort and undo · d details · l log · ? help"},
+		{"yes", leave, declared(t), []string{"a", "y"}, "ctrl+c leave without undo · d details · l log · ? help"},
+		{"Ctrl-C twice", leave, declared(t), []string{"ctrl+c", "ctrl+c"}, "ctrl+c leave without undo · d details · l log · ? help"},
 		{"Ctrl-C thrice", leave, declared(t), []string{"ctrl+c", "ctrl+c", "ctrl+c"}, "leave now, WITHOUT the rest of the undo? y/n"},
-		{"after the end", leave, failed(t), []string{"a"}, "q leave · l log on/off"},
+		{"after the end", leave, failed(t), []string{"a"}, "q leave · d details · l log · ? help"},
 	} {
 		m := shown(c.tape, 0, 80, 24)
 		m.opts = c.opts
@@ -218,6 +218,255 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s: the footer is %q, want %q", c.name, got, c.footer)
 		}
 	}
+}
+
+// TestPeopleKeys: pause, approve and confirm ask first, call once, and are offered
+// only where they do something.
+func TestPeopleKeys(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		tape   *tape
+		keys   []string
+		asks   string // after the first key
+		called string
+		footer string // after all
+	}{
+		{"pause", declared(t), []string{"p", "y"}, "pause before the next step? The clock goes on. y/n", "pause", "a abort and undo · d details · l log · ? help"},
+		{"pause, no", declared(t), []string{"p", "n"}, "pause before the next step? The clock goes on. y/n", "", "a abort and undo · p pause · d details · l log · ? help"},
+		{"pause, Ctrl-C is no yes", declared(t), []string{"p", "ctrl+c"}, "pause before the next step? The clock goes on. y/n", "", "a abort and undo · p pause · d details · l log · ? help"},
+		{"confirm", human(t), []string{"g", "y"}, "confirm as ana@ops-1 that confirm-dns is done? y/n", "ack confirm-dns", "a abort and undo · p pause · d details · l log · ? help"},
+		{"confirm, no", human(t), []string{"g", "x", "esc"}, "confirm as ana@ops-1 that confirm-dns is done? y/n", "", "g go ahead · a abort and undo · p pause · d details · l log · ? help"},
+		{"approve", approval(t), []string{"g", "y"}, "approve plan 3f2a9c0d1e2f as ana@ops-1? y/n", "approve ok", "a abort and undo · p pause · d details · l log · ? help"},
+		{"nobody is asked", declared(t), []string{"g", "y"}, "", "", "a abort and undo · p pause · d details · l log · ? help"},
+		{"after an abort nothing goes ahead", human(t), []string{"a", "y", "g", "y"}, "abort and undo? y/n (ctrl+c again: yes)", "abort", "ctrl+c leave without undo · d details · l log · ? help"},
+		{"after the end", failed(t), []string{"p", "y"}, "", "", "q leave · d details · l log · ? help"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var called []string
+			m := shown(c.tape, 0, 80, 24)
+			m.opts.CloseAfter = 0
+			m.opts.Abort = func() { called = append(called, "abort") }
+			m.opts.Pause = func() { called = append(called, "pause") }
+			m.opts.Ack = func(step string) { called = append(called, "ack "+step) }
+			m.opts.Approve = func(step string) { called = append(called, "approve "+step) }
+			for i, k := range c.keys {
+				if cmd := pressed(m, k); cmd != nil {
+					cmd()
+				}
+				if got := m.question(); i == 0 && got != c.asks {
+					t.Errorf("asks %q, want %q", got, c.asks)
+				}
+			}
+			if got := strings.Join(called, ", "); got != c.called {
+				t.Errorf("called %q, want %q", got, c.called)
+			}
+			if got := m.footer(80); got != c.footer {
+				t.Errorf("the footer is %q, want %q", got, c.footer)
+			}
+		})
+	}
+}
+
+// TestNobodyLetsAReplayGoAhead: the prompt is shown, the key is not.
+func TestNobodyLetsAReplayGoAhead(t *testing.T) {
+	m := shown(human(t), 0, 80, 24)
+	m.live = false
+	if frame := m.View(); !strings.Contains(frame, "waits for network on call") || strings.Contains(frame, "g go ahead") {
+		t.Errorf("a replay shows\n%s", frame)
+	}
+	if pressed(m, "g") != nil || m.ask != askNothing {
+		t.Error("a replay asks whether to go ahead")
+	}
+}
+
+// TestQuestionsEndWithTheirStep: a step that somebody else confirmed asks no more.
+func TestQuestionsEndWithTheirStep(t *testing.T) {
+	tp := human(t)
+	m := shown(tp, 0, 80, 24)
+	press(m, "g")
+	tp.at(110*time.Second, "confirm-dns", drill.TypeStepFinished, drill.StepFinished{Result: drill.Passed})
+	m.Update(eventsMsg{{event: tp.events[len(tp.events)-1], at: m.now, rate: 1}})
+	if m.ask != askNothing || pressed(m, "y") != nil || m.ahead != "" {
+		t.Error("the question outlives its step")
+	}
+}
+
+func TestPages(t *testing.T) {
+	m := shown(failed(t), 0, 80, 24)
+	press(m, "d")
+	top := m.View()
+	for range 100 {
+		press(m, " ")
+	}
+	bottom := m.View()
+	if !strings.Contains(top, "lines 1 to") || bottom == top || !strings.Contains(bottom, "start the target engine: taken back") {
+		t.Errorf("details do not scroll to their end:\n%s", bottom)
+	}
+	for range 100 {
+		press(m, "pgup")
+	}
+	if m.View() != top {
+		t.Error("details do not scroll back")
+	}
+	press(m, "?")
+	if !strings.Contains(m.View(), "── help") {
+		t.Error("help does not open from details")
+	}
+	if cmd := pressed(m, "q"); cmd != nil || m.page != pageRun {
+		t.Error("q on a page must go back, not leave")
+	}
+	press(m, "d", "d")
+	if m.page != pageRun {
+		t.Error("d does not close what it opened")
+	}
+	press(m, "?", "esc")
+	if m.page != pageRun {
+		t.Error("esc does not go back")
+	}
+}
+
+// TestAbortFromAPage: Ctrl-C asks there too.
+func TestAbortFromAPage(t *testing.T) {
+	m := shown(declared(t), 0, 80, 24)
+	press(m, "?", "ctrl+c")
+	if m.ask != askAbort || !strings.Contains(m.View(), "abort and undo? y/n") {
+		t.Errorf("Ctrl-C on a page shows\n%s", m.View())
+	}
+}
+
+// TestSuspend: asked while the drill runs, at once when it has ended; what cannot be
+// done is said until the next key.
+func TestSuspend(t *testing.T) {
+	m := shown(declared(t), 0, 80, 24)
+	if cmd := pressed(m, "ctrl+z"); cmd != nil || m.question() == "" {
+		t.Error("a running drill is suspended without a question")
+	}
+	if cmd := pressed(m, "y"); cmd == nil {
+		t.Error("yes does not suspend")
+	}
+	m.Update(suspendedMsg{errNoShell})
+	if got := m.footer(80); got != "cannot suspend: there is no shell to return to" {
+		t.Errorf("the footer is %q", got)
+	}
+	press(m, "l")
+	if m.notice != "" {
+		t.Error("the notice stays for ever")
+	}
+	if cmd := pressed(shown(failed(t), 0, 80, 24), "ctrl+z"); cmd == nil {
+		t.Error("after the end Ctrl-Z does nothing")
+	}
+}
+
+// TestSuspendGivesTheTerminalBack: while the process is stopped, the terminal is as
+// it was; afterwards the screen is there again.
+func TestSuspendGivesTheTerminalBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, typed := io.Pipe()
+		term := &terminal{}
+		given := make(chan bool, 1)
+		s := New(Options{Input: keys, Output: term, NoColor: true, Abort: func() {}})
+		s.opts.stop = func() error { given <- term.restored(); return nil }
+		ended := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { ended <- s.Run(ctx) }()
+		for _, e := range failed(t).events {
+			s.Event(e, nil)
+		}
+		settle()
+		typed.Write([]byte("\x1a"))
+		settle()
+		if len(given) != 1 || !<-given {
+			t.Error("the terminal was not given back before the process stops")
+		}
+		if term.restored() {
+			t.Error("the screen does not come back")
+		}
+		cancel() // q would go to the reader from before: only a terminal's own file can be read anew
+		if err := <-ended; err != nil || !term.restored() {
+			t.Errorf("at the end: %v, terminal restored: %v", err, term.restored())
+		}
+		typed.Close()
+		settle()
+	})
+}
+
+// TestNobodyIsThere: the screen of a run that has ended closes by itself, unless a
+// key was pressed; that of one that runs stays.
+func TestNobodyIsThere(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		tape   func(*testing.T) *tape
+		key    string
+		closes bool
+	}{{"nobody", failed, "", true}, {"somebody", failed, "l", false}, {"running", declared, "", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				keys, typed := io.Pipe()
+				term := &terminal{}
+				s := New(Options{Input: keys, Output: term, NoColor: true, CloseAfter: 20 * time.Second, Abort: func() {}})
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- s.Run(ctx) }()
+				for _, e := range c.tape(t).events {
+					s.Event(e, nil)
+				}
+				time.Sleep(15 * time.Second)
+				if c.key != "" {
+					typed.Write([]byte(c.key))
+				}
+				time.Sleep(4 * time.Second)
+				if len(ended) != 0 {
+					t.Error("it closed too early")
+				}
+				time.Sleep(3 * time.Second)
+				if closed := len(ended) == 1; closed != c.closes {
+					t.Errorf("closed: %v, want %v", closed, c.closes)
+				}
+				cancel()
+				if err := <-ended; err != nil || !term.restored() {
+					t.Errorf("at the end: %v, terminal restored: %v", err, term.restored())
+				}
+				typed.Close()
+				settle()
+			})
+		})
+	}
+}
+
+// stalled is a terminal that takes nothing, until it is let go.
+type stalled struct{ gone chan struct{} }
+
+func (s stalled) Write(b []byte) (int, error) {
+	<-s.gone
+	return len(b), nil
+}
+
+// TestStalledTerminal: a terminal that takes no output (Ctrl-S, a dead connection)
+// holds neither the events nor, after the end, Run.
+func TestStalledTerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, typed := io.Pipe()
+		term := stalled{make(chan struct{})}
+		s := New(Options{Input: keys, Output: term, NoColor: true, CloseAfter: time.Minute, Abort: func() {}})
+		begun := time.Now()
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(t.Context()) }()
+		for _, e := range failed(t).events {
+			s.Event(e, nil)
+		}
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("the events were held for %v", took)
+		}
+		if err := <-ended; !errors.Is(err, errStalled) {
+			t.Errorf("Run returned %v, want that the terminal takes no output", err)
+		}
+		if took := time.Since(begun); took != time.Minute+stallGrace {
+			t.Errorf("Run returned after %v", took)
+		}
+		typed.Close()
+		close(term.gone)
+		settle()
+	})
 }
 
 func TestLeaveCallsAndQuits(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 // Sizes that the layout turns on, in columns and rows.
 const (
-	maxWidth    = 112 // wider screens stay empty on the right: long lines read badly
+	maxWidth    = 200 // wider screens stay empty on the right
 	twoColumns  = 76  // from here on steps stand beside the rest
 	bigFrom     = 34  // rows, for the timer in five rows
 	mediumFrom  = 16  // rows, for the timer in three rows
@@ -19,11 +19,12 @@ const (
 	stepsColumn = 38
 	wideFrom    = 100 // columns, for a wider column of steps
 	stepsAtWide = 46
+	threeFrom   = 150 // columns, for three of them: traffic and boot beside the gates
 )
 
 // View draws the frame: never more rows or columns than the terminal has.
 func (m *model) View() string {
-	width := min(m.width, maxWidth)
+	width := m.columns()
 	if width < 1 || m.height < 1 {
 		return ""
 	}
@@ -41,6 +42,9 @@ func (m *model) View() string {
 	return strings.Join(lines, "\n")
 }
 
+// columns is how wide frames are.
+func (m *model) columns() int { return min(m.width, maxWidth) }
+
 // clip cuts a styled line; only on screens too narrow for fixed words.
 func clip(line string, width int) string {
 	if lipgloss.Width(line) <= width {
@@ -50,32 +54,42 @@ func clip(line string, width int) string {
 }
 
 // body shares the rows between timer and footer: steps beside the rest where
-// there is room for two columns, the log beneath both.
+// there is room for columns, the log beneath them; or the open page.
 func (m *model) body(width, room int) []string {
+	if m.page != pageRun {
+		return m.paged(width, room)
+	}
 	logRoom := 0
 	if m.showLog && m.logFits() {
 		logRoom = max(room/4, 3)
 	}
 	upper := room - logRoom
-	var lines []string
-	switch {
-	case width >= twoColumns:
-		left := stepsColumn
-		if width >= wideFrom {
-			left = stepsAtWide
-		}
-		lines = beside(left, upper, stack(m.pen, left, upper, m.steps),
-			stack(m.pen, width-left-2, upper, m.verdict, m.trouble, m.gates, m.traffic, m.boot))
-	case m.red():
-		lines = stack(m.pen, width, upper, m.verdict, m.trouble, m.gates, m.steps, m.traffic, m.boot)
-	default:
-		lines = stack(m.pen, width, upper, m.verdict, m.trouble, m.steps, m.gates, m.traffic, m.boot)
-	}
+	lines := m.sections(width, upper)
 	lines = append(lines, make([]string, max(upper-len(lines), 0))...)
 	if logRoom > 0 {
 		lines = append(lines, stack(m.pen, width, logRoom, m.log)...)
 	}
 	return lines
+}
+
+func (m *model) sections(width, rows int) []string {
+	left := stepsColumn
+	if width >= wideFrom {
+		left = stepsAtWide
+	}
+	switch rest := width - left - 2; {
+	case width >= threeFrom:
+		middle := rest / 2
+		return beside(left, rows, stack(m.pen, left, rows, m.steps),
+			beside(middle, rows, stack(m.pen, middle, rows, m.verdict, m.trouble, m.people, m.gates),
+				stack(m.pen, rest-middle-2, rows, m.traffic, m.boot)))
+	case width >= twoColumns:
+		return beside(left, rows, stack(m.pen, left, rows, m.steps),
+			stack(m.pen, rest, rows, m.verdict, m.trouble, m.people, m.gates, m.traffic, m.boot))
+	case m.red():
+		return stack(m.pen, width, rows, m.verdict, m.trouble, m.people, m.gates, m.steps, m.traffic, m.boot)
+	}
+	return stack(m.pen, width, rows, m.verdict, m.trouble, m.people, m.steps, m.gates, m.traffic, m.boot)
 }
 
 // logFits says that the screen is high enough for the log, and so for its key.
@@ -205,14 +219,18 @@ func (m *model) timer(width int) []string {
 	case m.height >= mediumFrom && width >= mediumWidth:
 		digits = medium(face.text)
 	default:
-		return []string{m.pen.fit(strings.Join(append([]string{face.text}, words...), " · "), width)}
+		return []string{m.standingStyle()(m.pen.fit(strings.Join(append([]string{face.text}, words...), " · "), width))}
 	}
 	left := lipgloss.Width(digits[0]) + 3
 	lines := make([]string, len(digits))
 	for i, d := range digits {
 		lines[i] = " " + style(d)
 		if j := i - (len(digits)-len(words))/2; j >= 0 && j < len(words) {
-			lines[i] = pad(lines[i], left) + m.pen.fit(words[j], width-left)
+			word := m.pen.fit(words[j], width-left)
+			if j == 0 {
+				word = m.standingStyle()(word)
+			}
+			lines[i] = pad(lines[i], left) + word
 		}
 	}
 	return lines

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drkit/drill"
+	"drkit/drill/forecast"
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/lipgloss"
@@ -20,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden frames anew")
 
 // shown is a model that has folded a tape, `after` its last event.
 func shown(tp *tape, after time.Duration, width, height int) *model {
-	m := newModel(Options{NoColor: true, Abort: func() {}, Output: io.Discard}, true)
+	m := newModel(Options{NoColor: true, Abort: func() {}, Leave: func() {}, Pause: func() {}, Ack: func(string) {}, Approve: func(string) {}, CloseAfter: 5 * time.Minute, Output: io.Discard}, true)
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var batch eventsMsg
@@ -36,12 +37,19 @@ func shown(tp *tape, after time.Duration, width, height int) *model {
 
 func press(m *model, keys ...string) {
 	for _, k := range keys {
-		msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}
-		if k == "ctrl+c" {
-			msg = tea.KeyMsg{Type: tea.KeyCtrlC}
-		}
-		m.Update(msg)
+		pressed(m, k)
 	}
+}
+
+// pressed presses a key and returns the command that came of it.
+func pressed(m *model, k string) tea.Cmd {
+	named := map[string]tea.KeyType{"ctrl+c": tea.KeyCtrlC, "ctrl+z": tea.KeyCtrlZ, "esc": tea.KeyEsc, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown}
+	msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}
+	if typ, ok := named[k]; ok {
+		msg = tea.KeyMsg{Type: typ}
+	}
+	_, cmd := m.Update(msg)
+	return cmd
 }
 
 // scenes are the states that frames are kept of.
@@ -61,9 +69,18 @@ var scenes = []struct {
 	{"after-steady", steadied, time.Minute, nil},
 	{"failed", failed, time.Hour, nil},
 	{"demo-end", demoEnd, time.Hour, []string{"l"}},
+	{"traffic", busy, 3 * time.Second, nil},
+	{"at-risk", slowCopy, 0, nil},
+	{"missed", late, time.Minute, nil},
+	{"human", human, 30 * time.Second, nil},
+	{"held", held, time.Hour, nil},
+	{"side-by-side", sideBySide, 0, nil},
+	{"recovered", recovered, time.Minute, nil},
+	{"details", red, time.Second, []string{"d"}},
+	{"help", behaves, 0, []string{"?"}},
 }
 
-var sizes = []struct{ width, height int }{{80, 24}, {60, 20}, {120, 40}}
+var sizes = []struct{ width, height int }{{80, 24}, {60, 20}, {120, 40}, {200, 50}}
 
 func TestFrames(t *testing.T) {
 	for _, s := range scenes {
@@ -123,14 +140,23 @@ func TestEverySize(t *testing.T) {
 func TestNothingImportantIsCrowdedOut(t *testing.T) {
 	wants := map[string][]string{
 		"before-clock": {"clock not started", "▸ source", "a abort"},
-		"boot":         {"objective 10:00 · 6:30 left", "projection from budgets: 8:30", "▸ boot", "reference router", "48 sent · 0 failed · 0 cut", "a abort"},
-		"over-budget":  {"objective 10:00 · over by 1:30", "over", "a abort"},
-		"red-gate":     {"✗ failed behaviour", "token ids 12 88 301 7", "difference at position 2", "behaviour failed 12.0s"},
+		"boot":         {"ON TRACK", "objective 10:00 · 6:30 left", "projected 8:30 by budgets", "▸ boot", "reference router", "48 sent · 0 failed · 0 cut", "a abort"},
+		"over-budget":  {"MISSED", "objective 10:00 · over by 1:30", "over 7:00", "a abort"},
+		"red-gate":     {"✗ failed behaviour", "token ids 12 88 301 7", "difference at position 2", "behaviour failed 12.0s", "AT RISK"},
 		"abort-prompt": {"abort and undo? y/n"},
-		"aborting":     {"aborting · 0 of 1 changes undone", "l log"},
-		"after-steady": {"steady: clock stopped at 6:30", "objective 10:00 · 3:30 to spare", "1 failed", "▸ failback"},
+		"aborting":     {"ABORTING", "aborting · 0 of 1 changes undone", "ctrl+c leave without undo"},
+		"after-steady": {"IN TIME", "steady: clock stopped at 6:30", "objective 10:00 · 3:30 to spare", "1 failed", "▸ failback"},
 		"failed":       {"✗ NOT RECOVERED · exit status 4", "difference at position 2", "next: compare the adapter's files", "q leave"},
 		"demo-end":     {"✓ RECOVERED (demonstration)", "DEMONSTRATION", "stand-in engine", "q leave"},
+		"traffic":      {"50 sent · 1 failed · 0 cut", "hit rate 62 %", "▸ steady"},
+		"at-risk":      {"AT RISK", "1 %, 2:45:00 left"},
+		"missed":       {"MISSED", "objective 10:00 · over by 1:00", "over 6:30", "at least 15:00"},
+		"human":        {"confirm-dns waits for network on call", "g go ahead", "g: it is done"},
+		"held":         {"PAUSED", "next: drkit drill resume 01JXDEMO7", "q leave"},
+		"side-by-side": {"▸ verify", "▸ boot", "projected 8:00"},
+		"recovered":    {"✓ RECOVERED", "IN TIME", "to spare", "q leave"},
+		"details":      {"details", "expected token ids 12 88 301 7", "esc back"},
+		"help":         {"help", "go ahead: approve the plan", "esc back"},
 	}
 	for _, s := range scenes {
 		for _, size := range sizes {
@@ -146,28 +172,34 @@ func TestNothingImportantIsCrowdedOut(t *testing.T) {
 	}
 }
 
-// TestProjection by hand: at 5:30 the clock has run for 3:30; boot has used 30 s
-// of its 90 s, so 1:00 is left; behaviour 2:00, cutover 1:00, steady 1:00.
-func TestProjection(t *testing.T) {
+// TestOutlook: what the third line says. At 5:30 the clock has run for 3:30; boot has
+// used 30 s of its 90 s, so 1:00 is left; behaviour 2:00, cutover 1:00, steady 1:00.
+func TestOutlook(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		tape  *tape
-		after time.Duration
-		want  time.Duration
-		known bool
+		name    string
+		tape    *tape
+		after   time.Duration
+		earlier forecast.Earlier
+		keys    []string
+		want    string
 	}{
-		{"before the clock: the budgets from declare to steady", beforeClock(t), 0, (180 + 90 + 120 + 60 + 60) * time.Second, true},
-		{"inside a step's budget", declared(t), 0, 8*time.Minute + 30*time.Second, true},
-		{"time passes inside the budget: the same end", declared(t), 20 * time.Second, 8*time.Minute + 30*time.Second, true},
-		{"90 s later the budget is overrun by 30 s", declared(t), 90 * time.Second, 9 * time.Minute, true},
-		{"a step has failed", red(t), 0, 0, false},
-		{"steady is reached", steadied(t), 0, 0, false},
-		{"the run has ended", failed(t), 0, 0, false},
-		{"nothing has begun", &tape{t: t}, 0, 0, false},
+		// 3:00 + 1:30 + 2:00 + 1:00 + 1:00
+		{"before the clock: the budgets from declare to steady", beforeClock(t), 0, nil, nil, "projected 8:30 by budgets"},
+		{"inside a step's budget", declared(t), 0, nil, nil, "projected 8:30 by budgets"},
+		{"time passes inside the budget: the same end", declared(t), 20 * time.Second, nil, nil, "projected 8:30 by budgets"},
+		{"90 s later the budget is overrun by 30 s", declared(t), 90 * time.Second, nil, nil, "at least 9:00: boot takes longer than is known of it"},
+		// 3:30 + 4:30 of boot left + 2:00 + 1:00 + 1:00
+		{"an earlier run took longer", declared(t), 0, forecast.Earlier{"boot": {Took: 5 * time.Minute, Runs: 1}}, nil, "projected 12:00 by earlier runs, budgets"},
+		{"a step has failed", red(t), 0, nil, nil, "behaviour failed · 0 of 1 changes undone"},
+		{"the person aborts", declared(t), 0, nil, []string{"a", "y"}, "aborting · 0 of 1 changes undone"},
+		{"steady is reached", steadied(t), 0, nil, nil, "now: failback"},
+		{"the run has ended", failed(t), 0, nil, nil, ""},
 	} {
-		got, known := shown(c.tape, c.after, 80, 24).projection()
-		if got != c.want || known != c.known {
-			t.Errorf("%s: %v %v, want %v %v", c.name, got, known, c.want, c.known)
+		m := shown(c.tape, c.after, 80, 24)
+		m.opts.Earlier = c.earlier
+		press(m, c.keys...)
+		if got := m.outlook(); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -209,14 +241,81 @@ func TestClockTexts(t *testing.T) {
 	}
 }
 
-// TestColourIsOnlyAdded: with colours the frame says the same.
+// marked is a pen that writes its styles as words.
+func marked() *pen {
+	style := func(name string) func(string) string {
+		return func(s string) string {
+			if s == "" {
+				return ""
+			}
+			return "<" + name + ">" + s + "</>"
+		}
+	}
+	return &pen{bold: style("bold"), faint: style("faint"), good: style("good"), bad: style("bad"), warn: style("warn")}
+}
+
+// TestColours: which line has which colour, beside its words.
+func TestColours(t *testing.T) {
+	for _, c := range []struct {
+		tape  *tape
+		after time.Duration
+		want  []string
+	}{
+		{declared(t), 0, []string{"<good>ON TRACK · clock runs since declared</>", "<good>✓ verify", "<bold>▸ boot", "<faint>• cutover", "<warn>drkit's own reference router"}},
+		{declared(t), 100 * time.Second, []string{"<warn>AT RISK · clock runs since declared</>", "<warn>▸ boot      2:10 of 1m30s over 40.0s"}},
+		{late(t), time.Minute, []string{"<bad>MISSED · clock runs since declared</>"}},
+		{red(t), 0, []string{"<warn>AT RISK", "<bad>✗ failed behaviour", "<warn>? unmeasured long-context"}},
+		{recovered(t), 0, []string{"<good>IN TIME", "<good>✓ RECOVERED"}},
+		{failed(t), 0, []string{"<bad>✗ NOT RECOVERED"}},
+		{human(t), 0, []string{"<warn>▸ confirm-dns waits for network on call</>"}},
+	} {
+		m := shown(c.tape, c.after, 200, 50)
+		m.pen = marked()
+		frame := m.View()
+		for _, want := range c.want {
+			if !strings.Contains(frame, want) {
+				t.Errorf("the frame lacks %q:\n%s", want, frame)
+			}
+		}
+	}
+}
+
+// TestColourIsOnlyAdded: with colours every frame says the same.
 func TestColourIsOnlyAdded(t *testing.T) {
-	plain := shown(red(t), 0, 80, 24)
-	coloured := shown(red(t), 0, 80, 24)
 	paint := func(s string) string { return "\x1b[1;31m" + s + "\x1b[0m" }
-	coloured.pen = &pen{bold: paint, faint: paint, good: paint, bad: paint, warn: paint}
-	if got := stripEscapes(coloured.View()); got != plain.View() {
-		t.Errorf("coloured:\n%s\nplain:\n%s", got, plain.View())
+	for _, s := range scenes {
+		for _, size := range sizes {
+			plain, coloured := shown(s.tape(t), s.after, size.width, size.height), shown(s.tape(t), s.after, size.width, size.height)
+			coloured.pen = &pen{bold: paint, faint: paint, good: paint, bad: paint, warn: paint}
+			press(plain, s.keys...)
+			press(coloured, s.keys...)
+			if got := trimmed(stripEscapes(coloured.View())); got != plain.View() {
+				t.Errorf("%s at %dx%d coloured:\n%s\nplain:\n%s", s.name, size.width, size.height, got, plain.View())
+			}
+		}
+	}
+}
+
+// trimmed drops the spaces at the ends of lines.
+func trimmed(frame string) string {
+	lines := strings.Split(frame, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestMarksOfTraffic: the signs of a strip, by hand.
+func TestMarksOfTraffic(t *testing.T) {
+	strip := strings.Join(shown(busy(t), 0, 80, 24).strip("us-chat", 40), "\n")
+	// the baseline's window has no hit rate; 0 % is the lowest bar, 25, 62 and 90 % are
+	// the third, fifth and eighth of eight; a TTFT at the objective is the fourth.
+	want := "errors   ··#·31\nTTFT     ▁▁█?▄▃\nhit rate ?█▁?▃▅\nsent     ██▇▁██\nphase    bccsss"
+	if strip != want {
+		t.Errorf("the strip is\n%s\nwant\n%s", strip, want)
+	}
+	if got := shown(busy(t), 0, 80, 24).strip("us-chat", stripLabel+2)[0]; got != "errors   31" {
+		t.Errorf("a narrow strip shows %q, want the newest two windows", got)
 	}
 }
 
