@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -233,13 +232,18 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	leave, left := leaving(ctx)
-	display, closeDisplay := newDisplay(ctx, s, mode, func() { abort(signalCause{syscall.SIGINT}) }, leave)
-	runner := drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Undo: undos(), Leave: left}
+	pause, paused := pausing()
+	display, closeDisplay := newDisplay(ctx, s, mode, func() { abort(signalCause{syscall.SIGINT}) }, leave, func(o *tui.Options) {
+		o.Pause, o.Earlier = pause, earlierSteps(d.svc.Run.Dir.Path, start)
+	})
+	runner := drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Undo: undos(), Leave: left, Pause: paused}
 	run, err := runner.Run(causeWithStatus(ctx), d.id, start)
-	closeDisplay(run)
+	calm, tell := s.aside() // sealed before the person has left the screen, told afterwards
 	if err == nil && run.Finished != nil {
-		err = seal(ctx, s, chain, d.svc.Run.Dir.Path, d.id)
+		err = seal(ctx, calm, chain, d.svc.Run.Dir.Path, d.id)
 	}
+	closeDisplay(run)
+	tell()
 	return run, err
 }
 
@@ -389,39 +393,3 @@ func operator() string {
 	}
 	return name + "@" + host
 }
-
-// newDisplay shows the run while it goes on. The function that it returns waits
-// until the person has left the screen, and gives the terminal back.
-func newDisplay(ctx context.Context, s *streams, mode string, abort, leave func()) (drill.Handler, func(*drill.Run)) {
-	switch mode {
-	case "tty":
-		screen := tui.New(tui.Options{Abort: abort, Leave: leave, Input: os.Stdin, Output: s.RawOut, NoColor: s.Getenv("NO_COLOR") != "", Redact: s.Redactor})
-		life, end := context.WithCancel(context.WithoutCancel(ctx))
-		context.AfterFunc(ctx, func() { // SIGTERM: nobody is there to leave the screen
-			if sig, ok := errors.AsType[signalCause](context.Cause(ctx)); ok && sig.signal == syscall.SIGTERM {
-				end()
-			}
-		})
-		done := make(chan error, 1)
-		go func() { done <- screen.Run(life) }()
-		return screen, func(run *drill.Run) {
-			if run == nil || run.Finished == nil {
-				end()
-			}
-			if err := <-done; err != nil && life.Err() == nil {
-				printError(s, fmt.Errorf("the screen: %w", err))
-			}
-			end()
-		}
-	case "json":
-		enc := json.NewEncoder(s.Err)
-		return handlerFunc(func(e drill.Event, _ *drill.Run) error { return enc.Encode(e) }), func(*drill.Run) {}
-	case "quiet":
-		return handlerFunc(func(drill.Event, *drill.Run) error { return nil }), func(*drill.Run) {}
-	}
-	return drillreport.NewPlain(s.Err), func(*drill.Run) {}
-}
-
-type handlerFunc func(drill.Event, *drill.Run) error
-
-func (f handlerFunc) Event(e drill.Event, r *drill.Run) error { return f(e, r) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,18 @@ func (w results) Write(p []byte) (int, error) {
 func (s *streams) flush() error {
 	s.Err.Flush()
 	return s.Out.Flush()
+}
+
+// aside returns the same streams with an Err that waits for tell: a screen is drawn
+// meanwhile.
+func (s *streams) aside() (calm *streams, tell func()) {
+	var said bytes.Buffer
+	c := *s
+	c.Err = s.Redactor.Writer(&said)
+	return &c, func() {
+		c.Err.Flush()
+		s.Err.Write(said.Bytes())
+	}
 }
 
 // interactive reports whether a screen may be drawn and a question asked.

@@ -18,9 +18,11 @@ import (
 	"drkit/drill"
 )
 
-// Kinds of steps that the recovery clock begins and ends with.
+// Kinds of steps that the recovery clock begins and ends with, and the one that moves
+// the traffic.
 const (
 	kindDeclare = "declare"
+	kindCutover = "cutover"
 	kindSteady  = "steady"
 )
 
@@ -67,7 +69,14 @@ func Of(r *drill.Run, now time.Duration, earlier Earlier) Forecast {
 	f.Finish, _ = r.Elapsed(now)
 	from := map[string]bool{}
 	var unknown []string
+	begin, moved := time.Duration(0), false // of the windows that steady asks for: after the cutover
+	if cut := r.Segment(drill.InstantDeclared, drill.InstantCutover); cut.Measured {
+		begin, moved = cut.Elapsed, true
+	}
 	for _, group := range sideBySide(ahead) {
+		if kind := group[0].Kind; !moved && (kind == kindCutover || kind == kindSteady) {
+			begin, moved = f.Finish, true
+		}
 		var longest time.Duration
 		for _, s := range group {
 			e := estimate(r, s, now, earlier)
@@ -84,12 +93,16 @@ func Of(r *drill.Run, now time.Duration, earlier Earlier) Forecast {
 		}
 		f.Finish += longest
 	}
+	steady := r.Plan.Objectives.Steady
+	if least := begin + steady.Window*time.Duration(steady.Windows); moved && f.Finish < least {
+		f.Finish, from[FromWindows] = least, true
+	}
 	for _, s := range sources {
 		if from[s] {
 			f.From = append(f.From, s)
 		}
 	}
-	f.Known = len(f.From) > 0 || f.Over != ""
+	f.Known = len(unknown) < len(ahead)
 	switch {
 	case !f.Known:
 		f.Why = "there is no rate, no earlier run and no budget of " + strings.Join(unknown, ", ")
@@ -191,10 +204,6 @@ func estimate(r *drill.Run, s drill.StepState, now time.Duration, earlier Earlie
 	}
 	if !e.known && s.Budget > 0 {
 		take(max(s.Budget-took, 0), FromBudget)
-	}
-	steady := r.Plan.Objectives.Steady
-	if least := steady.Window*time.Duration(steady.Windows) - took; s.Kind == kindSteady && least > e.left {
-		e.left, e.from = least, FromWindows // known or not: it cannot be sooner
 	}
 	e.over = e.known && e.left == 0 && s.Running()
 	return e

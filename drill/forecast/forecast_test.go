@@ -72,6 +72,11 @@ func TestProjectionByHand(t *testing.T) {
 			p.Steps[i].Budget = 0
 		}
 	}
+	fives := func(p *drill.RunStarted) {
+		for i := range p.Steps {
+			p.Steps[i].Budget = 5 * s
+		}
+	}
 	three := func(took ...time.Duration) Earlier {
 		return Earlier{"verify": {took[0], 3}, "boot": {took[1], 3}, "steady": {took[2], 3}}
 	}
@@ -106,8 +111,10 @@ func TestProjectionByHand(t *testing.T) {
 		{"nothing is known", declared(t, noBudgets), 50 * s, nil, "no projection: there is no rate, no earlier run and no budget of verify, boot, steady", NotKnown},
 		// 40 + 3 windows of 10 s are sure; 100 s of boot are known.
 		{"some is known", declared(t, noBudgets), 50 * s, Earlier{"boot": {100 * s, 1}}, "at least 2:50: nothing is known of verify, steady", NotKnown},
-		// a budget of 5 s for steady: three windows of 10 s need 30. 40 + 30 + 120 + 30.
-		{"steady cannot be sooner than its windows", declared(t, func(p *drill.RunStarted) { p.Steps[4].Budget = 5 * s }), 50 * s, nil, "projected 3:40 by budgets, the steady windows", OnTrack},
+		// budgets of 5 s each: the windows of 10 s begin after the cutover, which is still to come. 12 + 3 of verify + 5 of boot + 30.
+		{"steady cannot be sooner than its windows", declared(t, fives), 22 * s, nil, "projected 0:50 by budgets, the steady windows", OnTrack},
+		// the cutover was at 0:10 of the clock: 10 + 30.
+		{"windows begin after the cutover", declared(t, fives).at(20*s, "verify", drill.TypeInstant, drill.Instant{Name: drill.InstantCutover}), 22 * s, nil, "projected 0:40 by budgets, the steady windows", OnTrack},
 		{"no step stops the clock", started(t, func(p *drill.RunStarted) { p.Steps = p.Steps[:4] }), 0, nil, "no projection: the playbook has no step of kind steady, which stops the clock", NotKnown},
 		{"no step starts it", started(t, func(p *drill.RunStarted) { p.Steps = p.Steps[2:] }), 0, nil, "no projection: the playbook has no step of kind declare, which starts the clock", NotKnown},
 		{"a failed step", declared(t, nil).end(30*s, "verify", drill.Failed), 30 * s, nil, "no projection: verify failed", AtRisk},

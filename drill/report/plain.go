@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drkit/drill"
+	"drkit/drill/forecast"
 )
 
 // Plain writes one line for each event that a person wants to see, with the
@@ -15,8 +16,12 @@ import (
 type Plain struct {
 	// ASCII replaces the marks that a plain terminal may not have.
 	ASCII bool
+	// Earlier is what earlier runs took, for the projection after each step.
+	Earlier forecast.Earlier
 
-	w io.Writer
+	w     io.Writer
+	jumps int         // of the machine's clock, told so far
+	told  drill.Stamp // of the newest word on long work
 }
 
 // NewPlain writes to w.
@@ -26,10 +31,27 @@ var _ drill.Handler = (*Plain)(nil)
 
 // Event writes the event's line, if it has one. The run has the event folded in.
 func (p *Plain) Event(e drill.Event, r *drill.Run) error {
+	for ; p.jumps < len(r.Jumps); p.jumps++ {
+		if err := p.write(r, "●", r.Jumps[p.jumps].String()); err != nil {
+			return err
+		}
+	}
 	mark, text := line(e, r)
+	switch e.Type {
+	case drill.TypeStepFinished:
+		text += p.outlook(r)
+	case drill.TypeStepStarted:
+		p.told = r.Last
+	case drill.TypeProgress:
+		mark, text = p.long(e, r)
+	}
 	if text == "" {
 		return nil
 	}
+	return p.write(r, mark, text)
+}
+
+func (p *Plain) write(r *drill.Run, mark, text string) error {
 	out := stopwatch(r) + " " + mark + " " + flat(text)
 	if p.ASCII {
 		out = ascii.Replace(out)
@@ -38,7 +60,39 @@ func (p *Plain) Event(e drill.Event, r *drill.Run) error {
 	return err
 }
 
-var ascii = strings.NewReplacer("✓", "ok", "✗", "FAIL", "●", "*", "→", "->", "↶", "undo", "…", "...", "–", "-")
+// outlook is how the run stands after a step, while its clock runs.
+func (p *Plain) outlook(r *drill.Run) string {
+	_, declared := r.Instant(drill.InstantDeclared)
+	if _, steady := r.Instant(drill.InstantSteady); !declared || steady {
+		return ""
+	}
+	f := forecast.Of(r, r.Last.Mono, p.Earlier)
+	if !f.Known {
+		return ""
+	}
+	return fmt.Sprintf(" · %s: %s, promised %s", forecast.Judge(r, r.Last.Mono, f).State, f, forecast.Clock(r.Plan.Objectives.RTO))
+}
+
+// longEvery is how often long work gets a line.
+const longEvery = 15 * time.Second
+
+// long says how far long work is: how much, how fast, how long yet.
+func (p *Plain) long(e drill.Event, r *drill.Run) (mark, text string) {
+	if since := drill.Between(p.told, r.Last); since.Measured && since.Elapsed < longEvery {
+		return "", ""
+	}
+	for _, t := range r.Progress {
+		data, ok := read[drill.Progress](e)
+		if !ok || t.Step != e.Step || t.Task != data.Task || t.Total <= 0 || t.Done >= t.Total {
+			continue
+		}
+		p.told = r.Last
+		return "…", t.Step + ": " + forecast.Task(t)[0]
+	}
+	return "", ""
+}
+
+var ascii = strings.NewReplacer("✓", "ok", "✗", "FAIL", "●", "*", "→", "->", "↶", "undo", "…", "...", "–", "-", "·", "-")
 
 // flat makes one line of foreign text, and not too long a one.
 func flat(text string) string {

@@ -313,7 +313,7 @@ func TestPlainASCII(t *testing.T) {
 		if i := strings.IndexFunc(b.String(), func(c rune) bool { return c > 0x7e || c < ' ' && c != '\n' }); i >= 0 {
 			t.Errorf("not ASCII: %q", b.String()[max(0, i-20):i+5])
 		}
-		if !slices.Contains(strings.Split(b.String(), "\n"), "01:02.5 ok restore passed in 1m2.5s") {
+		if !slices.Contains(strings.Split(b.String(), "\n"), "01:02.5 ok restore passed in 1m2.5s - at risk: projected 5:02 by budgets, promised 4:00") {
 			t.Errorf("%s", b.String())
 		}
 	})

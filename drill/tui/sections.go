@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"drkit/drill"
+	"drkit/drill/forecast"
 
 	"github.com/charmbracelet/lipgloss"
 )
@@ -92,7 +93,7 @@ func (m *model) tasks(s drill.StepState, width int) []string {
 		if p.Step != s.ID || p.Attempt != s.Attempts || p.Total > 0 && p.Done >= p.Total {
 			continue
 		}
-		texts := progressTexts(p)
+		texts := forecast.Task(p)
 		fits := slices.IndexFunc(texts, func(t string) bool { return lipgloss.Width(m.pen.clean(t))+4 <= width })
 		if fits < 0 {
 			fits = len(texts) - 1
@@ -100,35 +101,6 @@ func (m *model) tasks(s drill.StepState, width int) []string {
 		lines = append(lines, m.pen.faint(m.pen.fit("  └ "+texts[fits], width)))
 	}
 	return lines
-}
-
-// progressTexts say how far a task is, the longest text first.
-func progressTexts(p drill.ProgressState) []string {
-	done := p.Task + ": " + quantity(p.Done, p.Unit)
-	if p.Total <= 0 {
-		return []string{done}
-	}
-	share := fmt.Sprintf("%d %%", int(100*float64(p.Done)/float64(p.Total)))
-	done += " of " + quantity(p.Total, p.Unit) + ", " + share
-	left, known := p.Left()
-	if !known {
-		return []string{done, p.Task + ": " + share}
-	}
-	rest := clock(left) + " left"
-	rate := quantity(int64(p.Rate()), p.Unit) + "/s"
-	return []string{done + ", " + rest + " at " + rate, p.Task + ": " + share + ", " + rest + " at " + rate, p.Task + ": " + share + ", " + rest, share + ", " + rest}
-}
-
-// quantity writes bytes in powers of 1000, as disks and networks are sold.
-func quantity(n int64, unit string) string {
-	if unit != "bytes" || n < 1000 {
-		return fmt.Sprintf("%d %s", n, unit)
-	}
-	v, i := float64(n), 0
-	for ; v >= 999.95 && i < 5; i++ {
-		v /= 1000
-	}
-	return fmt.Sprintf("%.1f %cB", v, " kMGTP"[i])
 }
 
 // around returns n of the lines with line at in view, and says what is left out.
