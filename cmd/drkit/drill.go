@@ -6,7 +6,7 @@ import (
 
 func newDrill(s *streams) *cobra.Command {
 	c := &cobra.Command{Use: "drill", Short: "Run a timed recovery, or look at one that ran"}
-	c.AddCommand(newDrillRun(s, runDrill), newDrillAbort(s, runDrillAbort), newDrillReplay(s, runDrillReplay),
+	c.AddCommand(newDrillRun(s, runDrill), newDrillResume(s, runDrillResume), newDrillAbort(s, runDrillAbort), newDrillReplay(s, runDrillReplay),
 		newDrillVerifyEvidence(s, runDrillVerifyEvidence), newDrillSignEvidence(s, runDrillSignEvidence),
 		newDrillHistory(s, runDrillHistory), newDrillStatus(s, runDrillStatus), newDrillApprove(s, runDrillApprove),
 		newDrillSelfTest(s, runDrillSelfTest))

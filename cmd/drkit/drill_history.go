@@ -71,6 +71,7 @@ func slowed(k drillreport.KindHistory) bool {
 
 // past is all that was run, and what its evidence is worth.
 type past struct {
+	dir     string
 	history drillreport.History
 	audit   *evidence.Audit
 }
@@ -113,7 +114,7 @@ func readPast(ctx context.Context, s *streams, chain *ledger.Chain, dir string) 
 		}
 		runs = append(runs, r)
 	}
-	return &past{drillreport.NewHistory(runs, func(run string) string { return trouble[run] }), audit}, nil
+	return &past{dir, drillreport.NewHistory(runs, func(run string) string { return trouble[run] }), audit}, nil
 }
 
 func printHistory(w io.Writer, h drillreport.History) error {
@@ -223,14 +224,19 @@ func runDrillStatus(ctx context.Context, s *streams, o statusOptions) error {
 		return err
 	}
 	st := drillreport.NewStatus(p.history, today)
+	open, err := openRuns(p.dir)
+	if err != nil {
+		return err
+	}
 	if o.Metrics != "" {
 		if err := writeDrillMetrics(o.Metrics, st, p.audit); err != nil {
 			return err
 		}
 	}
 	if o.json() {
-		err = writeJSON(s, statusResult{st, p.audit.Faults, p.audit.Tail})
+		err = writeJSON(s, statusResult{st, open, p.audit.Faults, p.audit.Tail})
 	} else {
+		printOpen(s.Out, open)
 		printStatus(s, st, p.audit)
 	}
 	if err != nil {
@@ -242,6 +248,7 @@ func runDrillStatus(ctx context.Context, s *streams, o statusOptions) error {
 // statusResult is the JSON of drill status.
 type statusResult struct {
 	drillreport.Status
+	Open   []openRun      `json:"open"`
 	Faults []ledger.Fault `json:"evidence_faults"`
 	Tail   string         `json:"ledger_tail"`
 }

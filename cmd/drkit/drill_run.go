@@ -100,11 +100,16 @@ func runDrill(ctx context.Context, s *streams, o drillOptions) error {
 		return err
 	}
 	run, err := d.run(ctx, s, mode)
+	return d.conclude(ctx, s, run, reports, err)
+}
+
+// conclude writes what is to be written of a run that has ended, and gives its status.
+func (d *drillPlan) conclude(ctx context.Context, s *streams, run *drill.Run, reports []drillReport, err error) error {
 	if run == nil || run.Finished == nil {
 		return err
 	}
 	status := errext.Status(run.Finished.Status)
-	if lost := writeReports(s, run, d.dir, reports, o.json()); lost != nil {
+	if lost := writeReports(s, run, d.dir, reports, d.o.json()); lost != nil {
 		printError(s, lost)
 		status = errext.Combine(errext.Evidence, status)
 	}
@@ -226,6 +231,15 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 	if err != nil {
 		return nil, errors.Join(err, d.withdraw(ctx, s, chain, journal))
 	}
+	return d.drive(ctx, s, mode, start, journal, chain, func(ctx context.Context, r *drill.Runner) (*drill.Run, error) {
+		return r.Run(ctx, d.id, start)
+	})
+}
+
+// drive runs or resumes with the display, the kill switch and the signals around it,
+// and seals what has ended.
+func (d *drillPlan) drive(ctx context.Context, s *streams, mode string, start drill.RunStarted, journal *ledger.Journal, chain *ledger.Chain,
+	begin func(context.Context, *drill.Runner) (*drill.Run, error)) (*drill.Run, error) {
 	world := d.world(start)
 	world.Redact, world.People = s.Redactor, &step.People{}
 	defer world.Close()
@@ -236,8 +250,8 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 	display, closeDisplay := newDisplay(ctx, s, mode, func() { abort(signalCause{syscall.SIGINT}) }, leave, func(o *tui.Options) {
 		o.Pause, o.Earlier = pause, earlierSteps(d.svc.Run.Dir.Path, start)
 	})
-	runner := drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Undo: undos(), Leave: left, Pause: paused}
-	run, err := runner.Run(causeWithStatus(ctx), d.id, start)
+	runner := &drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Undo: undos(), Leave: left, Pause: paused, Stop: d.killSwitch}
+	run, err := begin(causeWithStatus(ctx), runner)
 	calm, tell := s.aside() // sealed before the person has left the screen, told afterwards
 	if err == nil && run.Finished != nil {
 		err = seal(ctx, calm, chain, d.svc.Run.Dir.Path, d.id)
