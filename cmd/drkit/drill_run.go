@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +35,8 @@ type drillOptions struct {
 	serviceOption
 	outputOption
 	progressOption
+	liveOptions
+	DryRun                    bool
 	Release, Target, Playbook string
 	Demo                      bool
 	Reports                   []string
@@ -58,14 +61,21 @@ and on Ctrl-C; after a kill -9, drkit drill abort does it from the journal.`,
 	o.serviceOption.addFlags(c)
 	o.outputOption.addFlags(c)
 	o.progressOption.addFlags(c)
-	c.Flags().StringVar(&o.Release, "release", "", "drill this release instead of the published one")
-	c.Flags().StringVar(&o.Target, "target", "", "region that takes over (needed when there are several)")
-	c.Flags().StringVar(&o.Playbook, "playbook", "", "built-in name or file (default: that of drkit.yaml)")
-	c.Flags().BoolVar(&o.Demo, "demo", false, "label the run a demonstration: the stand-in engine and the reference router are accepted; its verdict is the demonstration's, and proves nothing of production")
+	o.addPlan(c)
+	o.liveOptions.addFlags(c)
+	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "make every check and print every call that would change something; nothing is changed or written")
 	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH, html=PATH, json=PATH or junit=PATH (repeatable)")
 	c.Flags().StringVar(&o.Metrics, "metrics", "", "also write the state of all runs for Prometheus' textfile collector to this file")
 	o.addScenario(c)
 	return c
+}
+
+// addPlan adds what decides about the plan.
+func (o *drillOptions) addPlan(c *cobra.Command) {
+	c.Flags().StringVar(&o.Release, "release", "", "drill this release instead of the published one")
+	c.Flags().StringVar(&o.Target, "target", "", "region that takes over (needed when there are several)")
+	c.Flags().StringVar(&o.Playbook, "playbook", "", "built-in name or file (default: that of drkit.yaml)")
+	c.Flags().BoolVar(&o.Demo, "demo", false, "label the run a demonstration: the stand-in engine and the reference router are accepted; its verdict is the demonstration's, and proves nothing of production")
 }
 
 // addScenario adds what evidence says of the occasion.
@@ -96,8 +106,19 @@ func runDrill(ctx context.Context, s *streams, o drillOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := d.liveFlags(); err != nil {
+		return err
+	}
+	if o.SignKey != "" { // a key that cannot be read is told before the drill, not after it
+		if _, err := (signOptions{Key: o.SignKey, PasswordEnv: o.PasswordEnv}).key(s); err != nil {
+			return err
+		}
+	}
 	if err := stateApart(ctx, s, d.target.region); err != nil {
 		return err
+	}
+	if o.DryRun {
+		return d.dryRun(ctx, s)
 	}
 	run, err := d.run(ctx, s, mode)
 	return d.conclude(ctx, s, run, reports, err)
@@ -155,6 +176,7 @@ type drillPlan struct {
 	launcher *process.Launcher
 	policy   approval.Policy
 	deployed struct{ source, target *step.Deployed } // nil: its canary is a process
+	began    time.Time
 }
 
 func newDrillPlan(o drillOptions) (*drillPlan, error) {
@@ -162,7 +184,7 @@ func newDrillPlan(o drillOptions) (*drillPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &drillPlan{o: o, svc: svc, launcher: newLauncher(svc), id: ledger.NewID(now())}
+	d := &drillPlan{o: o, svc: svc, launcher: newLauncher(svc), id: ledger.NewID(now()), began: now().UTC()}
 	d.dir = ledger.Dir(svc.Run.Dir.Path, d.id)
 	if d.policy, err = policyOf(svc); err != nil {
 		return nil, err
@@ -227,7 +249,8 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 	}
 	defer journal.Close()
 	d.context(ctx, &start)
-	chain, err := d.announce(ctx, s, &start)
+	d.addPeople(ctx, s, &start)
+	chain, err := d.announceLive(ctx, s, &start)
 	if err != nil {
 		return nil, errors.Join(err, d.withdraw(ctx, s, chain, journal))
 	}
@@ -242,6 +265,9 @@ func (d *drillPlan) drive(ctx context.Context, s *streams, mode string, start dr
 	begin func(context.Context, *drill.Runner) (*drill.Run, error)) (*drill.Run, error) {
 	world := d.world(start)
 	world.Redact, world.People = s.Redactor, &step.People{}
+	if len(d.policy.People) > 0 || d.o.SelfApprove != "" {
+		world.Approvals = d.tally(chain, start.PlanHash)
+	}
 	defer world.Close()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
@@ -250,11 +276,12 @@ func (d *drillPlan) drive(ctx context.Context, s *streams, mode string, start dr
 	display, closeDisplay := newDisplay(ctx, s, mode, func() { abort(signalCause{syscall.SIGINT}) }, leave, func(o *tui.Options) {
 		o.Pause, o.Earlier = pause, earlierSteps(d.svc.Run.Dir.Path, start)
 	})
-	runner := &drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Undo: undos(), Leave: left, Pause: paused, Stop: d.killSwitch}
+	runner := &drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Checks: d.checks(start), Undo: undos(), Leave: left, Pause: paused, Stop: d.killSwitch}
 	run, err := begin(causeWithStatus(ctx), runner)
 	calm, tell := s.aside() // sealed before the person has left the screen, told afterwards
 	if err == nil && run.Finished != nil {
 		err = seal(ctx, calm, chain, d.svc.Run.Dir.Path, d.id)
+		err = errors.Join(err, d.signEnd(calm))
 	}
 	closeDisplay(run)
 	tell()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -69,27 +70,36 @@ func runDrillSignEvidence(ctx context.Context, s *streams, o signEvidenceOptions
 	if err != nil {
 		return errext.WithStatus(fmt.Errorf("reading the evidence: %w", err), errext.Evidence)
 	}
-	payload, err := evidence.Statement(data)
-	if err != nil {
-		return err
-	}
-	bundle, err := oms.SignPayload(payload, key)
-	if err != nil {
-		return err
-	}
-	print, err := oms.Fingerprint(key.Public())
-	if err != nil {
-		return err
-	}
 	if o.Out == "" {
 		o.Out = signatureOf(place.file())
 	}
-	if err := writeFile(o.Out, bundle); err != nil {
-		return errext.WithStatus(err, errext.Evidence)
+	print, err := signEvidence(data, key, o.Out)
+	if err != nil {
+		return err
 	}
 	if o.json() {
 		return writeJSON(s, map[string]string{"schema": "drkit.evidence-signature/1.0", "signature": o.Out, "key": print})
 	}
 	_, err = fmt.Fprintf(s.Out, "signed with the %s key %.16s, written to %s\n", oms.KeyName(key.Public()), print, o.Out)
 	return err
+}
+
+// signEvidence writes the signature of an evidence.json to out, and returns the
+// key's fingerprint.
+func signEvidence(data []byte, key crypto.Signer, out string) (print string, err error) {
+	payload, err := evidence.Statement(data)
+	if err != nil {
+		return "", err
+	}
+	bundle, err := oms.SignPayload(payload, key)
+	if err != nil {
+		return "", err
+	}
+	if print, err = oms.Fingerprint(key.Public()); err != nil {
+		return "", err
+	}
+	if err := writeFile(out, bundle); err != nil {
+		return "", errext.WithStatus(err, errext.Evidence)
+	}
+	return print, nil
 }

@@ -297,11 +297,7 @@ func probeBytes(ctx context.Context, svc *service.Service, c chosen, f manifest.
 	if err != nil {
 		return nil, err
 	}
-	var data []byte
-	o, err := source.store.Stat(ctx, release.Key(release.Prefix(svc.Metadata.Name, c.manifest.Release), f))
-	if err == nil {
-		data, err = store.ReadAll(ctx, source.store, o, maxProbes)
-	}
+	data, err := readObject(ctx, source.store, release.Key(release.Prefix(svc.Metadata.Name, c.manifest.Release), f), maxProbes)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return os.ReadFile(svc.Engine.Probes.Path)
 	}

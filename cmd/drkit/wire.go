@@ -408,3 +408,12 @@ func waivers(svc *service.Service) []manifest.Waiver {
 
 // now is the moment at which expiries are judged.
 func now() time.Time { return time.Now() }
+
+// readObject reads a small object whole; a greater one than limit is an error.
+func readObject(ctx context.Context, s store.ReadWriter, key string, limit int64) ([]byte, error) {
+	o, err := s.Stat(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return store.ReadAll(ctx, s, o, limit)
+}

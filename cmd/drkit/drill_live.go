@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drkit/drill"
+	"drkit/drill/approval"
+	"drkit/drill/evidence"
+	"drkit/drill/ledger"
+	"drkit/internal/errext"
+	"drkit/playbooks"
+)
+
+// liveOptions are those of drill run that let it move production, and what evidence
+// says of people.
+type liveOptions struct {
+	Live          bool
+	SelfApprove   string
+	WithoutLedger string
+	Participants  []string
+	Observers     []string
+	SignKey       string
+	PasswordEnv   string
+}
+
+func (o *liveOptions) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&o.Live, "live", false, "let a planned or emergency playbook move production's traffic; needs an approval of the plan (drkit drill approve)")
+	f.StringVar(&o.SelfApprove, "self-approve", "", "emergencies only: approve the plan yourself, under this name; evidence says so")
+	f.StringVar(&o.WithoutLedger, "without-ledger", "", "emergencies only: go on for this reason when the ledger cannot be written; the status is 6 at best")
+	f.StringArrayVar(&o.Participants, "participant", nil, "for the evidence: ROLE=NAME of somebody who takes part (repeatable)")
+	f.StringArrayVar(&o.Observers, "observer", nil, "for the evidence: the name of an observer (repeatable)")
+	f.StringVar(&o.SignKey, "sign-key", "", "sign the evidence at the end with this private key (PEM), as drkit drill sign-evidence does")
+	f.StringVar(&o.PasswordEnv, "password-env", "", "environment variable with the password of an encrypted --sign-key")
+}
+
+// live says that the playbook moves production.
+func live(p playbooks.Playbook) bool { return p.Mode == modePlanned || p.Mode == modeEmergency }
+
+// Modes that move production.
+const (
+	modePlanned   = "planned"
+	modeEmergency = "emergency"
+)
+
+func refused(err error, hint string) error {
+	return errext.WithHint(errext.WithStatus(err, errext.Refused), hint)
+}
+
+// liveFlags refuses flags that do not fit the playbook's mode, before anything is
+// read or written elsewhere.
+func (d *drillPlan) liveFlags() error {
+	o, mode := d.o, d.playbook.Mode
+	var errs []error
+	switch {
+	case live(d.playbook) && !o.Live:
+		errs = append(errs, refused(fmt.Errorf("playbook %s moves production's traffic (mode %s), and --live is not given", d.playbook.Name, mode),
+			"read the plan first: drkit drill plan --playbook "+d.playbook.Name+"; then give --live"))
+	case !live(d.playbook) && o.Live:
+		errs = append(errs, refused(fmt.Errorf("playbook %s is of mode %s: it moves nothing of production, and --live is given", d.playbook.Name, mode), "leave --live away, or name a planned or emergency playbook"))
+	}
+	if o.Live && o.Demo {
+		errs = append(errs, refused(errors.New("a demonstration moves no production"), "leave --demo or --live away"))
+	}
+	for name, given := range map[string]bool{"--self-approve": o.SelfApprove != "", "--without-ledger": o.WithoutLedger != ""} {
+		if given && mode != modeEmergency {
+			errs = append(errs, refused(fmt.Errorf("%s is for emergencies, and playbook %s is of mode %s", name, d.playbook.Name, mode), "leave it away"))
+		}
+	}
+	_, err := d.people()
+	return errors.Join(append(errs, err)...)
+}
+
+// people are the participants that the command line names.
+func (d *drillPlan) people() (all []drill.Person, err error) {
+	for _, p := range d.o.Participants {
+		role, name, ok := strings.Cut(p, "=")
+		if !ok || role == "" || name == "" {
+			return nil, usage(fmt.Errorf("--participant %q", p), "write ROLE=NAME, for example lead=mei")
+		}
+		all = append(all, drill.Person{Name: name, Role: role})
+	}
+	return all, nil
+}
+
+// checks are what speaks against the run as a whole; each is a problem of its own.
+func (d *drillPlan) checks(start drill.RunStarted) func(context.Context) []error {
+	return func(ctx context.Context) []error {
+		problems := d.dependence()
+		if live(d.playbook) {
+			problems = append(problems, d.allowed()...)
+			problems = append(problems, d.marked(ctx)...)
+			problems = append(problems, d.approved(start)...)
+		}
+		return problems
+	}
+}
+
+// allowed refuses a target that drkit.yaml does not open to live runs.
+func (d *drillPlan) allowed() []error {
+	name := d.target.region.Name
+	if slices.Contains(d.svc.Live.Targets, name) {
+		return nil
+	}
+	return []error{refused(fmt.Errorf("live.targets of %s does not list region %s", d.svc.File, name), "add it there, if production may be moved to it")}
+}
+
+// markerName is the object in a region's state that says which region it is.
+const markerName = "DRKIT-TARGET"
+
+// marked refuses a target whose own state does not say that it is that region: what
+// drkit.yaml takes for it may be another.
+func (d *drillPlan) marked(ctx context.Context) []error {
+	name := d.target.region.Name
+	key := name + "/" + markerName
+	where := d.target.region.State.String() + "/" + key
+	data, err := readObject(ctx, d.target.state, key, 1<<10)
+	if err != nil {
+		return []error{refused(fmt.Errorf("reading the target's marker %s: %w", where, err), "somebody who knows that this is region "+name+" puts its name there, by another way than drkit: echo "+name+" | aws s3 cp - "+where)}
+	}
+	if got := strings.TrimSpace(string(data)); got != name {
+		return []error{refused(fmt.Errorf("the marker %s says that this is %.80q, not %s", where, got, name), "drkit.yaml names another region's state: nothing is moved there")}
+	}
+	return nil
+}
+
+// before are the kinds of steps that may come before the approval: they change
+// nothing of production.
+var before = []string{"approve", "preflight", "verify", "declare", "human", "wait", "notify"}
+
+// approved refuses a live run that nobody approved, unless a step of it waits for
+// the approvals before anything of production is changed.
+func (d *drillPlan) approved(start drill.RunStarted) []error {
+	for _, s := range d.steps() {
+		if s.Kind == "approve" {
+			return nil // it waits, and holds the run
+		}
+		if !slices.Contains(before, s.Kind) {
+			break
+		}
+	}
+	tally := approval.Tally{Required: d.policy.Required}
+	for _, a := range start.Approvals {
+		if a.Why == "" {
+			tally.Valid = append(tally.Valid, a)
+		}
+	}
+	if d.o.SelfApprove != "" || tally.Enough() {
+		return nil
+	}
+	err := fmt.Errorf("the plan has %d of %d approvals, and the playbook has no step of kind approve before it changes production", len(tally.Valid), tally.Required)
+	for _, a := range start.Approvals {
+		if a.Why != "" {
+			err = fmt.Errorf("%w; record %d by %s counts nothing: %s", err, a.Record, a.Approver, a.Why)
+		}
+	}
+	return []error{refused(err, "drkit drill approve "+start.PlanHash+" --key KEY")}
+}
+
+// steps are those of the playbook that belong to its mode.
+func (d *drillPlan) steps() []playbooks.Step {
+	return slices.DeleteFunc(slices.Clone(d.playbook.Steps), func(s playbooks.Step) bool {
+		return len(s.Modes) > 0 && !slices.Contains(s.Modes, d.playbook.Mode)
+	})
+}
+
+// typed is the operator's own word in an emergency.
+func (d *drillPlan) typed() []drill.Approval {
+	if d.o.SelfApprove == "" {
+		return nil
+	}
+	return []drill.Approval{{Approver: d.o.SelfApprove, Method: drill.MethodTyped, Self: true, ChangeRef: d.o.Scenario.ChangeRef, At: d.began}}
+}
+
+// tally weighs the approvals of a run. In an emergency the operator's own word is
+// enough, and labelled; the others are weighed beside it.
+func (d *drillPlan) tally(chain *ledger.Chain, hash string) func(context.Context, string) (approval.Tally, error) {
+	return func(ctx context.Context, run string) (approval.Tally, error) {
+		t := approval.Tally{Required: d.policy.Required}
+		if chain != nil {
+			scan, err := soundLedger(ctx, chain)
+			if err != nil && d.o.SelfApprove == "" {
+				return t, err
+			}
+			if err == nil {
+				t = approval.Judge(scan, d.policy, approval.Subject{Service: d.svc.Metadata.Name, PlanHash: hash, Run: run, By: operator(), Now: now()})
+			}
+		}
+		if own := d.typed(); own != nil {
+			t.Required, t.Valid = 1, append(own, t.Valid...)
+		}
+		return t, nil
+	}
+}
+
+// ledgerPatience is how long an emergency waits for its ledger.
+const ledgerPatience = 15 * time.Second
+
+// announceLive announces the run. An emergency that was told to goes on without a
+// ledger that cannot be written; the chain is then nil.
+func (d *drillPlan) announceLive(ctx context.Context, s *streams, start *drill.RunStarted) (*ledger.Chain, error) {
+	if d.o.WithoutLedger == "" {
+		return d.announce(ctx, s, start)
+	}
+	waiting, cancel := context.WithTimeout(ctx, ledgerPatience)
+	defer cancel()
+	chain, err := d.announce(waiting, s, start)
+	if err == nil {
+		fmt.Fprintln(s.Err, "drkit: note: the ledger can be written, so the run is in it; --without-ledger was not needed")
+		return chain, nil
+	}
+	if ctx.Err() != nil {
+		return chain, err
+	}
+	start.WithoutLedger = d.o.WithoutLedger
+	fmt.Fprintf(s.Err, "drkit: the run goes on without its ledger (%v): its status is 6 at best\n", err)
+	return nil, nil
+}
+
+// addPeople adds to the start what people said and approved until then.
+func (d *drillPlan) addPeople(ctx context.Context, s *streams, start *drill.RunStarted) {
+	start.Live, start.Observers = d.o.Live, d.o.Observers
+	start.Participants, _ = d.people() // checked with the flags
+	if !d.o.Live {
+		return
+	}
+	chain, err := ledgerOf(s, d.svc)
+	if err != nil {
+		chain = nil // the announcement says so
+	}
+	if t, err := d.tally(chain, start.PlanHash)(ctx, d.id); err == nil {
+		start.Approvals = append(t.Valid, t.Void...)
+	}
+}
+
+// signEnd signs the evidence of a run with --sign-key.
+func (d *drillPlan) signEnd(s *streams) error {
+	if d.o.SignKey == "" {
+		return nil
+	}
+	key, err := signOptions{Key: d.o.SignKey, PasswordEnv: d.o.PasswordEnv}.key(s)
+	if err != nil {
+		return errext.WithStatus(fmt.Errorf("signing the evidence: %w", err), errext.Evidence)
+	}
+	file := evidence.Path(d.svc.Run.Dir.Path, d.id)
+	data, err := readFile(file)
+	if err != nil {
+		return errext.WithStatus(fmt.Errorf("signing the evidence: %w", err), errext.Evidence)
+	}
+	if faults := evidence.CheckFile(data); len(faults) > 0 {
+		return errext.WithStatus(fmt.Errorf("the evidence is not signed: %s: %s", faults[0].Field, faults[0].What), errext.Evidence)
+	}
+	print, err := signEvidence(data, key, signatureOf(file))
+	if err == nil {
+		fmt.Fprintf(s.Err, "the evidence is signed with key %.16s: %s\n", print, signatureOf(file))
+	}
+	return err
+}
