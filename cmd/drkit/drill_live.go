@@ -15,6 +15,7 @@ import (
 	"drkit/drill/evidence"
 	"drkit/drill/ledger"
 	"drkit/internal/errext"
+	"drkit/internal/store"
 	"drkit/playbooks"
 )
 
@@ -42,13 +43,9 @@ func (o *liveOptions) addFlags(c *cobra.Command) {
 }
 
 // live says that the playbook moves production.
-func live(p playbooks.Playbook) bool { return p.Mode == modePlanned || p.Mode == modeEmergency }
-
-// Modes that move production.
-const (
-	modePlanned   = "planned"
-	modeEmergency = "emergency"
-)
+func live(p playbooks.Playbook) bool {
+	return p.Mode == playbooks.Planned || p.Mode == playbooks.Emergency
+}
 
 func refused(err error, hint string) error {
 	return errext.WithHint(errext.WithStatus(err, errext.Refused), hint)
@@ -70,7 +67,7 @@ func (d *drillPlan) liveFlags() error {
 		errs = append(errs, refused(errors.New("a demonstration moves no production"), "leave --demo or --live away"))
 	}
 	for name, given := range map[string]bool{"--self-approve": o.SelfApprove != "", "--without-ledger": o.WithoutLedger != ""} {
-		if given && mode != modeEmergency {
+		if given && mode != playbooks.Emergency {
 			errs = append(errs, refused(fmt.Errorf("%s is for emergencies, and playbook %s is of mode %s", name, d.playbook.Name, mode), "leave it away"))
 		}
 	}
@@ -121,14 +118,22 @@ func (d *drillPlan) marked(ctx context.Context) []error {
 	name := d.target.region.Name
 	key := name + "/" + markerName
 	where := d.target.region.State.String() + "/" + key
-	data, err := readObject(ctx, d.target.state, key, 1<<10)
+	data, err := readMarker(ctx, d.target.state, key)
 	if err != nil {
-		return []error{refused(fmt.Errorf("reading the target's marker %s: %w", where, err), "somebody who knows that this is region "+name+" puts its name there, by another way than drkit: echo "+name+" | aws s3 cp - "+where)}
+		return []error{refused(fmt.Errorf("reading the target's marker %s: %w", where, err), "whoever knows that this is region "+name+" puts an object with the text "+name+" there, by another way than drkit")}
 	}
 	if got := strings.TrimSpace(string(data)); got != name {
 		return []error{refused(fmt.Errorf("the marker %s says that this is %.80q, not %s", where, got, name), "drkit.yaml names another region's state: nothing is moved there")}
 	}
 	return nil
+}
+
+func readMarker(ctx context.Context, s store.ReadWriter, key string) ([]byte, error) {
+	o, err := s.Stat(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return store.ReadAll(ctx, s, o, 1<<10)
 }
 
 // before are the kinds of steps that may come before the approval: they change

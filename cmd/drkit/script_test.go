@@ -49,7 +49,7 @@ func scripts(dir string) testscript.Params {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"service": cmdService, "edit": cmdEdit, "canary": cmdCanary, "router": cmdRouter, "playbook": cmdPlaybook, "fifo": cmdFifo, "damage": cmdDamage, "fill": cmdFill, "age": cmdAge, "listen": cmdListen,
 			"status": cmdStatus, "start": cmdStart, "await": cmdAwait, "await-file": cmdAwaitFile, "signal": cmdSignal, "ended": cmdEnded, "kill-at": cmdKillAt,
-			"complains": cmdComplains, "json": cmdJSON, "plain": cmdPlain, "secret-free": cmdSecretFree, "nothing-left": cmdNothingLeft, "same": cmdSame, "endpoint": cmdEndpoint, "grow": cmdGrow, "file-mode": cmdFileMode, "glob": cmdGlob, "empty": cmdEmpty, "json-lines": cmdJSONLines, "redacted-runs": cmdRedactedRuns,
+			"complains": cmdComplains, "json": cmdJSON, "plain": cmdPlain, "secret-free": cmdSecretFree, "nothing-left": cmdNothingLeft, "same": cmdSame, "key": cmdKey, "endpoint": cmdEndpoint, "grow": cmdGrow, "file-mode": cmdFileMode, "glob": cmdGlob, "empty": cmdEmpty, "json-lines": cmdJSONLines, "redacted-runs": cmdRedactedRuns,
 			"whole-or-absent": cmdWholeOrAbsent, "something-left": cmdSomethingLeft,
 		},
 	}

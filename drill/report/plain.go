@@ -236,7 +236,7 @@ func dataLine(e drill.Event) (mark, text string) {
 		}
 	case drill.TypeProblem:
 		if p, ok := read[drill.Problem](e); ok {
-			return "✗", e.Step + because(p.What, p.Hint)
+			return "✗", strings.TrimPrefix(e.Step+because(p.What, p.Hint), ": ")
 		}
 	case drill.TypeComponent:
 		if c, ok := read[drill.Component](e); ok {

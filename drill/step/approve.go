@@ -57,7 +57,10 @@ func (a approve) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error
 		unread, tally = time.Time{}, t
 		if text := summary(t); text != told {
 			told = text
-			if err := sc.Emit(drill.TypeLog, drill.Log{From: "approvals", Line: text + "; on a machine that reaches the ledger: " + command}); err != nil {
+			if t.Enough() {
+				return true, nil
+			}
+			if err := sc.Emit(drill.TypeNote, drill.Note{Text: text + "; on a machine that reaches the ledger: " + command}); err != nil {
 				return false, err
 			}
 		}
@@ -73,16 +76,20 @@ func (a approve) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error
 		return errext.WithStatus(fmt.Errorf("reading the approvals: %w", err), errext.Evidence)
 	}
 	if !tally.Enough() {
-		return paused(fmt.Errorf("%s: %w", summary(tally), err), command)
+		return paused(fmt.Errorf("%w: %s", drill.ErrPaused, summary(tally)), command+", then drkit drill resume "+sc.RunID())
 	}
 	return errors.Join(sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantApproved}), gate(sc, drill.Gate{
 		ID: "approved", Title: "the plan was approved by people", Expected: fmt.Sprintf("%d different people", tally.Required), Observed: summary(tally),
 		Result: drill.Passed, Evidence: "the ledger's records"}))
 }
 
+// Recheck lets an approval stand that was given before: it holds for the plan, whose
+// hash a resume compares, and its expiry is judged when the step runs.
+func (approve) Recheck(context.Context, playbooks.Step, drill.Scope) error { return nil }
+
 // paused ends the step so that a person can go on later.
 func paused(err error, command string) error {
-	return errext.WithHint(errext.WithStatus(err, errext.Paused), "approve it with: "+command)
+	return errext.WithHint(errext.WithStatus(err, errext.Paused), command)
 }
 
 func unlessPatient(err error, since time.Time) error {

@@ -55,18 +55,6 @@ func (p preflight) Recheck(ctx context.Context, _ playbooks.Step, sc drill.Scope
 	return nil
 }
 
-// Recheck: enough approvals still count.
-func (a approve) Recheck(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
-	t, err := a.w.Approvals(ctx, sc.RunID())
-	switch {
-	case err != nil:
-		return refuse(fmt.Errorf("reading the approvals: %w", err), "see that the ledger can be read, then resume again")
-	case !t.Enough():
-		return errors.New(summary(t))
-	}
-	return nil
-}
-
 // memoListing is what a copy looked like when it was verified.
 const memoListing = "listing"
 
