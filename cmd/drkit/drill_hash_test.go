@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -18,6 +19,9 @@ func fullPlan(t *testing.T, dir string) *drillPlan {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "internal", "service", "testdata", "valid", "full.yaml"))
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "deploy"), 0o755), os.WriteFile(filepath.Join(dir, "deploy", "canary.yaml"), []byte("a: b\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	svc, err := service.Parse(data, filepath.Join(dir, "drkit.yaml"))
@@ -98,6 +102,11 @@ func TestPlanHashCoversEverything(t *testing.T) {
 	check("approvals needed", func(d *drillPlan) { d.policy.Required = 2 })
 	check("self-approval", func(d *drillPlan) { d.policy.Self = true })
 	check("approvers", func(d *drillPlan) { d.policy.People = nil })
+	check("a patch's content", func(d *drillPlan) {
+		if err := os.WriteFile(filepath.Join(dir, "deploy", "canary.yaml"), []byte("a: c\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	})
 	check("an approver's name", func(d *drillPlan) { d.policy.People[0].Name = "ada" })
 	if changed < 60 {
 		t.Errorf("only %d fields were tried", changed)

@@ -83,8 +83,9 @@ func (a approve) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error
 		Result: drill.Passed, Evidence: "the ledger's records"}))
 }
 
-// Recheck lets an approval stand that was given before: it holds for the plan, whose
-// hash a resume compares, and its expiry is judged when the step runs.
+// Recheck lets stand what was approved before: an approval is of the plan, whose hash
+// a resume compares, and its expiry says until when a run may begin, not that a
+// cutover has to be taken back.
 func (approve) Recheck(context.Context, playbooks.Step, drill.Scope) error { return nil }
 
 // paused ends the step so that a person can go on later.

@@ -37,6 +37,9 @@ func (r restoreStep) Plan(s playbooks.Step) []drill.PlannedChange {
 	if err != nil {
 		return nil // Check says so
 	}
+	if side.Deployed != nil {
+		return nil // its canary gets its weights as deployed
+	}
 	how := "copy the release from " + side.Location + " into " + r.w.restored(side)
 	if m := r.w.manifest; m != nil {
 		size := int64(0)
@@ -53,7 +56,11 @@ func (b boot) Plan(s playbooks.Step) []drill.PlannedChange {
 	if err != nil {
 		return nil
 	}
-	return []drill.PlannedChange{{What: "canary " + b.w.replicaName(side), How: "start: " + strings.Join(side.Command, " "), Undo: "stop it"}}
+	how := "start: " + strings.Join(side.Command, " ")
+	if side.Deployed != nil {
+		how = "create bare Pods from the region's own deploy files"
+	}
+	return []drill.PlannedChange{{What: "canary " + b.w.replicaName(side), How: how, Undo: "stop it, and prove by listing that it is gone"}}
 }
 
 func (t trafficStep) Plan(playbooks.Step) []drill.PlannedChange {
