@@ -43,7 +43,7 @@ func (x *exec) step(ctx context.Context, h StepHandler, s playbooks.Step) outcom
 		case last || errors.As(err, new(panicked)):
 			return stepFailed
 		}
-		if x.undoAll(ctx, func(c ChangeState) bool { return c.Step == s.ID && c.Attempt == attempt }) != nil {
+		if x.undoAgain(ctx, func(c ChangeState) bool { return c.Step == s.ID && c.Attempt == attempt }) != nil {
 			return stepFailed
 		}
 	}

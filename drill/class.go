@@ -80,6 +80,16 @@ func (r *Run) of(class string) *Run {
 	others := func(g GateState) bool { return len(g.Classes) > 0 && !slices.Contains(g.Classes, class) }
 	alone.Classes = nil
 	alone.Gates = slices.DeleteFunc(slices.Clone(r.Gates), others)
+	alone.Proofs = slices.Clone(r.Proofs)
+	for i := range alone.Proofs {
+		p := &alone.Proofs[i]
+		p.Gates = slices.DeleteFunc(slices.Clone(p.Gates), func(id string) bool {
+			return slices.ContainsFunc(r.Gates, func(g GateState) bool { return g.ID == id && others(g) })
+		})
+		if len(p.Gates) == 0 {
+			p.Gates = r.Proofs[i].Gates // nothing of this class: it is not proven for it
+		}
+	}
 	alone.Steps = slices.Clone(r.Steps)
 	for i := range alone.Steps {
 		s := &alone.Steps[i]

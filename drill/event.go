@@ -120,6 +120,8 @@ type Objectives struct {
 	TTFTP99   time.Duration `json:"ttft_p99"` // nanoseconds; 0: not promised
 	ErrorRate float64       `json:"error_rate"`
 	Steady    Steady        `json:"steady"`
+	Soak      time.Duration `json:"soak,omitempty"`       // nanoseconds after steady that the objectives hold; 0: not promised
+	CacheWarm float64       `json:"cache_warm,omitempty"` // share of the baseline's hit rate to come back to; 0: not promised
 	MustProve []string      `json:"must_prove"`
 }
 

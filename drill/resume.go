@@ -221,7 +221,7 @@ func (x *exec) recheck(ctx context.Context, h Rechecker, s playbooks.Step) error
 // anew takes back, newest first, what the steps that are to be run changed before.
 // What cannot be taken back holds the run again: nobody can run over it.
 func (x *exec) anew(ctx context.Context, todo []playbooks.Step) bool {
-	err := x.undoAll(ctx, func(c ChangeState) bool {
+	err := x.undoAgain(ctx, func(c ChangeState) bool {
 		return slices.ContainsFunc(todo, func(s playbooks.Step) bool { return s.ID == c.Step })
 	})
 	if err != nil && !errors.Is(err, ErrLeft) && ctx.Err() == nil {

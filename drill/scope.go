@@ -120,6 +120,16 @@ func (x *exec) newChange() string {
 // undoAll takes back the changes that match, newest first. It goes on after a
 // failure, and returns all of them.
 func (x *exec) undoAll(ctx context.Context, match func(ChangeState) bool) error {
+	return x.takeBack(ctx, match, false)
+}
+
+// undoAgain is undoAll for what is done once more: nothing of it stays but what only
+// a person may take back.
+func (x *exec) undoAgain(ctx context.Context, match func(ChangeState) bool) error {
+	return x.takeBack(ctx, match, true)
+}
+
+func (x *exec) takeBack(ctx context.Context, match func(ChangeState) bool, again bool) error {
 	var left []ChangeState
 	x.look(func(r *Run) { left = r.toUndo(x.force) })
 	var failed []error
@@ -128,7 +138,7 @@ func (x *exec) undoAll(ctx context.Context, match func(ChangeState) bool) error 
 		if !match(c) {
 			continue
 		}
-		if x.letStay(c, kept) {
+		if (!again || c.Undo.Keep == KeepHeld) && x.letStay(c, kept) {
 			kept = true
 			continue
 		}

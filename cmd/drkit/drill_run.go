@@ -114,8 +114,10 @@ func runDrill(ctx context.Context, s *streams, o drillOptions) error {
 			return err
 		}
 	}
-	if err := stateApart(ctx, s, d.target.region); err != nil {
-		return err
+	if d.target.state != nil { // a tabletop has none
+		if err := stateApart(ctx, s, d.target.region); err != nil {
+			return err
+		}
 	}
 	if o.DryRun {
 		return d.dryRun(ctx, s)
@@ -177,6 +179,8 @@ type drillPlan struct {
 	policy   approval.Policy
 	deployed struct{ source, target *step.Deployed } // nil: its canary is a process
 	began    time.Time
+
+	production step.Production // empty unless the mode is live
 }
 
 func newDrillPlan(o drillOptions) (*drillPlan, error) {
@@ -193,21 +197,6 @@ func newDrillPlan(o drillOptions) (*drillPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := drillable(svc, svc.Source(), target); err != nil {
-		return nil, err
-	}
-	if d.source, err = openCopy(svc.Source()); err != nil {
-		return nil, err
-	}
-	if d.target, err = openCopy(target); err != nil {
-		return nil, err
-	}
-	if d.deployed.source, err = deployed(svc, svc.Source()); err != nil {
-		return nil, err
-	}
-	if d.deployed.target, err = deployed(svc, target); err != nil {
-		return nil, err
-	}
 	name := o.Playbook
 	if name == "" {
 		name = svc.Playbook
@@ -215,8 +204,37 @@ func newDrillPlan(o drillOptions) (*drillPlan, error) {
 			name = file
 		}
 	}
-	d.playbook, err = loadPlaybook(name)
-	return d, err
+	if d.playbook, err = loadPlaybook(name); err != nil {
+		return nil, err
+	}
+	return d, d.open(target)
+}
+
+// open opens what the mode of the playbook works on. A tabletop works on nothing.
+func (d *drillPlan) open(target *service.Region) (err error) {
+	d.source, d.target = copyOf{region: d.svc.Source()}, copyOf{region: target}
+	if d.playbook.Mode == drill.ModeTabletop {
+		return nil
+	}
+	if drill.Live(d.playbook.Mode) {
+		if d.production, err = production(d.svc, target); err != nil {
+			return err
+		}
+	}
+	if err := drillable(d.svc, d.playbook.Mode, d.svc.Source(), target); err != nil {
+		return err
+	}
+	if d.source, err = openCopy(d.svc.Source()); err != nil {
+		return err
+	}
+	if d.target, err = openCopy(target); err != nil {
+		return err
+	}
+	if d.deployed.source, err = deployed(d.svc, d.svc.Source()); err != nil {
+		return err
+	}
+	d.deployed.target, err = deployed(d.svc, target)
+	return err
 }
 
 func chooseTarget(svc *service.Service, name string) (*service.Region, error) {
@@ -342,7 +360,8 @@ func (d *drillPlan) start(ctx context.Context) drill.RunStarted {
 		Service: d.svc.Metadata.Name, Mode: d.playbook.Mode, Demo: d.o.Demo, Playbook: d.playbook.Name, Release: d.releaseID(ctx),
 		Source: d.source.region.Name, Target: d.target.region.Name, Tool: toolVersion(), WorkDir: d.dir,
 		Objectives: drill.Objectives{RTO: o.RTO, TTFTP99: o.TTFTP99, ErrorRate: o.ErrorRate, MustProve: o.MustProve,
-			Steady: drill.Steady{Windows: o.Steady.Windows, Window: o.Steady.Window, MinRequests: o.Steady.MinRequests, Load: o.Steady.Load}},
+			Steady: drill.Steady{Windows: o.Steady.Windows, Window: o.Steady.Window, MinRequests: o.Steady.MinRequests, Load: o.Steady.Load},
+			Soak:   o.Soak, CacheWarm: o.CacheWarm},
 	}
 	start.PlanHash = d.hash(start)
 	return start
@@ -350,7 +369,7 @@ func (d *drillPlan) start(ctx context.Context) drill.RunStarted {
 
 // releaseID is what the target publishes; preflight says it when that cannot be read.
 func (d *drillPlan) releaseID(ctx context.Context) string {
-	if d.o.Release != "" {
+	if d.o.Release != "" || d.target.state == nil {
 		return d.o.Release
 	}
 	c, err := release.ReadCurrent(ctx, d.target.state, d.target.region.Name, d.svc.Metadata.Name)
@@ -367,8 +386,8 @@ func (d *drillPlan) world(start drill.RunStarted) *step.World {
 		Launcher: d.launcher, UndoLaunch: undoLaunch(d.launcher), Validate: process.Validate,
 		OpenDir:   func(path string) store.ReadWriter { return dir.Plain(path) },
 		NewRouter: newRouter, Router: d.router(), Objectives: start.Objectives, Waivers: waivers(d.svc), HTTP: httpClient(),
-		Measured: d.earlierStart,
-		Mode:     d.playbook.Mode, Dir: d.svc.Dir, Web: webClient(), UndoCommand: undoLaunch(d.launcher),
+		Measured: d.earlierStart, Back: step.Back(d.playbook), Production: d.production,
+		Mode: d.playbook.Mode, Dir: d.svc.Dir, Web: webClient(), UndoCommand: undoLaunch(d.launcher),
 	}
 	w.Source.Deployed, w.Target.Deployed = d.deployed.source, d.deployed.target
 	for _, a := range d.svc.Model.Adapters {

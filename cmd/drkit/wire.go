@@ -114,13 +114,16 @@ func notYet(what, hint string) error {
 	return usage(fmt.Errorf("%s is not supported by this version", what), hint)
 }
 
-// drillable refuses what a rehearsal of this version cannot do as it is written.
-func drillable(svc *service.Service, regions ...*service.Region) error {
+// drillable refuses what a drill of this version cannot do as it is written.
+func drillable(svc *service.Service, mode string, regions ...*service.Region) error {
 	var errs []error
 	for _, r := range regions {
 		if r.Canary.Launcher == "process" && r.Canary.Weights != "restore" {
 			errs = append(errs, notYet("weights: "+r.Canary.Weights+" of region "+r.Name, "use weights: restore"))
 		}
+	}
+	if drill.Live(mode) { // nothing stands in for production
+		return errors.Join(errs...)
 	}
 	if svc.Rehearsal.Source != "canary" {
 		errs = append(errs, notYet("rehearsal.source: "+svc.Rehearsal.Source, "use source: canary"))

@@ -21,7 +21,7 @@ func (m *move) look(ctx context.Context) counts {
 	c := counts{to: m.w.answered(ctx, m.to), from: m.w.answered(ctx, m.from)}
 	ctx, cancel := question(ctx)
 	defer cancel()
-	if counted, err := m.w.router.Counters(ctx); err == nil {
+	if counted, err := m.router.Counters(ctx); err == nil {
 		c.router = counted
 	}
 	return c
@@ -37,11 +37,16 @@ type attribution struct {
 	fromRouter       *uint64
 	regions          map[string]int // by response header
 	answered, failed int            // requests that began after the drain
+	gone             bool           // an emergency: the engines that were left answer nothing, at the drain and now
+	shared           []string       // classes that stay on the engines that were left: their counters move for these
 }
 
 func (m *move) attribute(ctx context.Context, before, drained counts) (attribution, error) {
 	a := attribution{regions: map[string]int{}}
-	for _, r := range m.w.traffic.Results(m.drained) {
+	if m.fleet != nil {
+		a.shared = m.w.staying()
+	}
+	for _, r := range m.results(m.drained) {
 		if r.Region != "" {
 			a.regions[r.Region]++
 		}
@@ -54,9 +59,9 @@ func (m *move) attribute(ctx context.Context, before, drained counts) (attributi
 	// The counters after the requests: they must hold at least these.
 	now := m.look(ctx)
 	a.toEngine, a.fromEngine = rise(before.to, now.to), rise(drained.from, now.from)
-	a.toRouter = delta(before.router, now.router, m.to.Endpoint())
-	a.fromRouter = delta(drained.router, now.router, m.from.Endpoint())
-	workers, err := m.w.router.Workers(ctx)
+	a.toRouter = delta(before.router, now.router, m.to.urls())
+	a.fromRouter = delta(drained.router, now.router, m.from.urls())
+	workers, err := m.router.Workers(ctx)
 	if err != nil {
 		return a, fmt.Errorf("listing the router's workers: %w", err)
 	}
@@ -73,18 +78,29 @@ func rise(before, now *float64) *float64 {
 	return openai.Ptr(*now - *before)
 }
 
-// delta is how far a worker's count rose; nil when it is not known. A worker
+// delta is how far the count of some workers rose; nil when it is not known. A worker
 // without a series in a list that was read had not been asked yet.
-func delta(before, after map[string]drill.Count, url string) *uint64 {
-	now, ok := after[url]
-	if !ok || before == nil {
+func delta(before, after map[string]drill.Count, workers []string) *uint64 {
+	if before == nil || after == nil {
 		return nil
 	}
-	was, counted := before[url]
-	if counted && was.Epoch != now.Epoch || now.OK+now.Failed < was.OK+was.Failed {
+	var rose uint64
+	counted := false
+	for _, url := range workers {
+		now, ok := after[url]
+		if !ok {
+			continue
+		}
+		was, known := before[url]
+		if known && was.Epoch != now.Epoch || now.OK+now.Failed < was.OK+was.Failed {
+			return nil
+		}
+		counted, rose = true, rose+now.OK+now.Failed-was.OK-was.Failed
+	}
+	if !counted {
 		return nil
 	}
-	return openai.Ptr(now.OK + now.Failed - was.OK - was.Failed)
+	return &rose
 }
 
 // landed judges where the requests went. All that contradicts is red; without a
@@ -99,22 +115,22 @@ func (m *move) landed(sc drill.Scope) error {
 	case len(unknown) > 0:
 		g.Result, g.Observed = drill.Unmeasured, strings.Join(unknown, "; ")
 	}
-	return gate(sc, g)
+	return m.gate(sc, g)
 }
 
 // wrong lists what contradicts that every request landed on to.
-func (a attribution) wrong(from, to *replica) []string {
+func (a attribution) wrong(from, to engines) []string {
 	var wrong []string
 	say := func(is bool, format string, args ...any) {
 		if is {
 			wrong = append(wrong, fmt.Sprintf(format, args...))
 		}
 	}
-	say(!slices.Equal(a.listed, []string{to.Endpoint()}), "the router lists %v", a.listed)
-	say(a.drain == busy, "%s still had requests when all that began before the change must have ended", from.name)
+	say(!slices.Equal(a.listed, to.urls()), "the router lists %v", a.listed)
+	say(a.drain == busy && len(a.shared) == 0, "%s still had requests when all that began before the change must have ended", from.name())
 	say(a.answered == 0, "no request was answered after the switch")
 	say(a.toEngine != nil && *a.toEngine < float64(a.answered), "the engine that took over counted %.0f of %d answers", value(a.toEngine), a.answered)
-	say(value(a.fromEngine) > 0, "the engine that was left still answered %.0f requests", value(a.fromEngine))
+	say(value(a.fromEngine) > 0 && len(a.shared) == 0, "the engine that was left still answered %.0f requests", value(a.fromEngine))
 	say(a.toRouter != nil && *a.toRouter == 0, "the router counted no request to the region that took over")
 	say(value(a.fromRouter) > 0, "the router still sent %d requests to the region that was left", value(a.fromRouter))
 	for name, n := range a.regions {
@@ -124,17 +140,21 @@ func (a attribution) wrong(from, to *replica) []string {
 	return wrong
 }
 
-// unknown lists what has to be known before the switch counts as proven.
-func (a attribution) unknown(from, to *replica) []string {
+// unknown lists what has to be known before the switch counts as proven. Engines that
+// went down with their region say nothing, and can answer nothing.
+func (a attribution) unknown(from, to engines) []string {
 	var unknown []string
 	if a.toEngine == nil {
-		unknown = append(unknown, to.name+" exports no count of its requests")
+		unknown = append(unknown, to.name()+" exports no count of its requests")
 	}
-	if a.fromEngine == nil {
-		unknown = append(unknown, from.name+" exports no count of its requests")
+	if a.fromEngine == nil && !a.gone {
+		unknown = append(unknown, from.name()+" exports no count of its requests")
+	}
+	if value(a.fromEngine) > 0 && len(a.shared) > 0 {
+		unknown = append(unknown, fmt.Sprintf("%s still answered %.0f requests: they may be those of %s, which stay there", from.name(), value(a.fromEngine), strings.Join(a.shared, ", ")))
 	}
 	if a.drain == mute {
-		unknown = append(unknown, from.name+" does not say when it is idle (vllm:num_requests_running, vllm:num_requests_waiting)")
+		unknown = append(unknown, from.name()+" does not say when it is idle (vllm:num_requests_running, vllm:num_requests_waiting)")
 	}
 	if a.toRouter == nil {
 		unknown = append(unknown, "the router's own count is not known")
@@ -151,8 +171,12 @@ func value[T float64 | uint64](v *T) T {
 }
 
 func (a attribution) String() string {
-	return fmt.Sprintf("%d answers, %d failed after the drain; engine counters +%s and +%s; router counters +%s and +%s",
+	text := fmt.Sprintf("%d answers, %d failed after the drain; engine counters +%s and +%s; router counters +%s and +%s",
 		a.answered, a.failed, known(a.toEngine), known(a.fromEngine), known(a.toRouter), known(a.fromRouter))
+	if a.gone {
+		text += "; the engines that were left cannot be reached from here"
+	}
+	return text
 }
 
 func known[T float64 | uint64](v *T) string {
@@ -167,17 +191,4 @@ func (w *World) metrics(ctx context.Context, r *replica) (openai.Metrics, error)
 	ctx, cancel := question(ctx)
 	defer cancel()
 	return w.client(r.Endpoint()).Metrics(ctx)
-}
-
-// answered is how many requests an engine says it has finished; nil when it does
-// not say.
-func (w *World) answered(ctx context.Context, r *replica) *float64 {
-	m, err := w.metrics(ctx, r)
-	if err != nil {
-		return nil
-	}
-	if n, known := m.Value("vllm:request_success_total", nil); known {
-		return &n
-	}
-	return nil
 }

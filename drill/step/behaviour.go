@@ -17,7 +17,7 @@ type behaviour struct{ w *World }
 func (behaviour) Check(context.Context, playbooks.Step) []error { return nil }
 
 func (b behaviour) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
-	r := b.w.replicaOf(&b.w.Target)
+	r := b.w.replicaOf(b.w.takesOver())
 	if r == nil {
 		return missing("behaviour", "boot (region target)")
 	}
@@ -38,7 +38,7 @@ func (w *World) answers(ctx context.Context, sc drill.Scope, r *replica, id stri
 	if !res.Equal() {
 		observed = first(redAnswers(res), 3)
 	}
-	if w.isTarget(r.region) && id == "behaviour" {
+	if r.region == w.takesOver() && id == "behaviour" {
 		if err := sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofBehaviour, Proven: res.Equal(), Why: observed}); err != nil {
 			return err
 		}
@@ -73,12 +73,19 @@ func countCompletions(set probes.ProbeSet) int {
 }
 
 // declare starts the recovery clock.
-type declare struct{}
+type declare struct{ w *World }
 
 func (declare) Check(context.Context, playbooks.Step) []error { return nil }
 
-func (declare) Do(_ context.Context, _ playbooks.Step, sc drill.Scope) error {
+func (d declare) Do(_ context.Context, _ playbooks.Step, sc drill.Scope) error {
+	text := "the loss of the source region is rehearsed: it is declared, not caused"
+	switch d.w.Mode {
+	case drill.ModeEmergency:
+		text = "the source region was declared lost: this run moves production"
+	case drill.ModePlanned:
+		text = "no region was lost: this run moves production while both regions live"
+	}
 	return errors.Join(
-		sc.Emit(drill.TypeNote, drill.Note{Text: "the loss of the source region is rehearsed: it is declared, not caused"}),
+		sc.Emit(drill.TypeNote, drill.Note{Text: text}),
 		sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantDeclared}))
 }

@@ -54,8 +54,14 @@ func (r *replica) lastWords() string {
 }
 
 func (b boot) Check(_ context.Context, s playbooks.Step) []error {
-	if _, err := b.w.regionOf(s); err != nil {
+	side, err := b.w.regionOf(s)
+	if err != nil {
 		return []error{err}
+	}
+	if drill.Live(b.w.Mode) && side != b.w.takesOver() { // else the preflight has looked
+		if err := b.w.Validate(b.w.spec(side, "preflight", nil)); err != nil {
+			return []error{refuse(fmt.Errorf("canary command of region %s: %w", side.Name, err), errext.Hint(err))}
+		}
 	}
 	return nil
 }
@@ -131,9 +137,10 @@ func (b boot) launch(ctx context.Context, side *Region, sc drill.Scope) (*replic
 	if err != nil {
 		return nil, nil, err
 	}
+	u = b.w.keepServing(side, u)
 	r := &replica{region: side, name: spec.Name}
 	launched := time.Now()
-	err = sc.Change(ctx, "canary "+spec.Name, u, func(ctx context.Context) (err error) {
+	err = sc.Change(ctx, launchOf(spec.Name), u, func(ctx context.Context) (err error) {
 		r.Replica, err = launcher.Launch(ctx, spec)
 		return err
 	})
@@ -143,6 +150,9 @@ func (b boot) launch(ctx context.Context, side *Region, sc drill.Scope) (*replic
 	b.w.keep(r)
 	return r, watchLog(ctx, r, launched, sc), nil
 }
+
+// launchOf is how the change that launches a canary is called.
+func launchOf(name string) string { return "canary " + name }
 
 func (w *World) keep(r *replica) {
 	w.mu.Lock()
@@ -260,7 +270,7 @@ func (b boot) component(ctx context.Context, r *replica, sc drill.Scope) error {
 func (b boot) green(sc drill.Scope, r *replica) error {
 	g := drill.Gate{ID: "boot-" + r.region.Name, Title: "a canary boots from " + r.region.Name + "'s copy", Expected: fmt.Sprintf("/health 200 and models %v", b.expected()),
 		Observed: "/health 200, and these models; how it answers is judged by the gate behaviour", Result: drill.Passed, Evidence: "the engine's own answers"}
-	if !b.w.isTarget(r.region) {
+	if r.region != b.w.takesOver() {
 		return gate(sc, g)
 	}
 	return errors.Join(
@@ -293,7 +303,7 @@ func (b boot) red(ctx context.Context, sc drill.Scope, r *replica, watch *logWat
 	if err := watch.report(sc); err != nil {
 		return err
 	}
-	if b.w.isTarget(r.region) {
+	if r.region == b.w.takesOver() {
 		if err := sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofBoot, Why: observed}); err != nil {
 			return err
 		}

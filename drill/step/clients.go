@@ -11,16 +11,33 @@ import (
 	"drkit/manifest/region"
 )
 
-// touched are the requests that ended at or after a moment: those in flight at a
-// change belong to it, whenever they began.
-func (w *World) touched(since time.Time) []traffic.Result {
-	return slices.DeleteFunc(w.traffic.Results(time.Time{}), func(r traffic.Result) bool { return r.Ended.Before(since) })
+// results are the requests of the move's classes that began at or after a moment.
+func (m *move) results(since time.Time) []traffic.Result {
+	return slices.DeleteFunc(m.w.traffic.Results(since), func(r traffic.Result) bool { return !slices.Contains(m.classes, r.Class) })
+}
+
+// touched are the requests that the change could harm: those that ended at or after
+// its beginning, whenever they began. In an emergency the ones before it were lost
+// with the source, and only those count that began after the list showed the change.
+func (m *move) touched() []traffic.Result {
+	if m.w.Mode == drill.ModeEmergency {
+		return m.results(m.acknowledged)
+	}
+	return slices.DeleteFunc(m.results(time.Time{}), func(r traffic.Result) bool { return r.Ended.Before(m.began) })
+}
+
+// hanging are the requests without an end, of those that the change could harm.
+func (m *move) hanging() int {
+	if m.w.Mode == drill.ModeEmergency {
+		return m.w.traffic.HangingSince(m.acknowledged)
+	}
+	return m.w.traffic.Hanging()
 }
 
 // unharmed judges what clients saw from the beginning of the change on.
 func (m *move) unharmed(sc drill.Scope) error {
-	sum := traffic.Summarize(m.w.touched(m.began))
-	if hanging := m.w.traffic.Hanging(); hanging > 0 {
+	sum := traffic.Summarize(m.touched())
+	if hanging := m.hanging(); hanging > 0 {
 		sum.Sent, sum.Failed = sum.Sent+hanging, sum.Failed+hanging
 		sum.Problems = append(sum.Problems, fmt.Sprintf("%d requests get no end", hanging))
 	}
@@ -29,7 +46,7 @@ func (m *move) unharmed(sc drill.Scope) error {
 	if len(sum.Problems) > 0 {
 		observed += ": " + first(sum.Problems, 2)
 	}
-	return gate(sc, drill.Gate{ID: m.id + "-errors", Title: "clients are not harmed by the switch", Expected: fmt.Sprintf("error rate at most %g, no stream cut", limit),
+	return m.gate(sc, drill.Gate{ID: m.id + "-errors", Title: "clients are not harmed by the switch", Expected: fmt.Sprintf("error rate at most %g, no stream cut", limit),
 		Observed: observed, Result: result(sum.Sent > 0 && errorRate(sum) <= limit && sum.Cut == 0), Evidence: "the drill's own requests through the router"})
 }
 
@@ -48,6 +65,9 @@ func (m *move) inside(sc drill.Scope) error {
 	classes := map[string]traffic.Class{}
 	var outside []string
 	for _, c := range m.w.sent() {
+		if !slices.Contains(m.classes, c.Name) {
+			continue
+		}
 		classes[c.Name] = c
 		for name, home := range homes {
 			if !region.Allows(c.Residency, home) {
@@ -56,7 +76,7 @@ func (m *move) inside(sc drill.Scope) error {
 		}
 	}
 	named := 0
-	for _, r := range m.w.touched(m.began) {
+	for _, r := range m.touched() {
 		if r.Region == "" {
 			continue
 		}
@@ -72,7 +92,7 @@ func (m *move) inside(sc drill.Scope) error {
 	if len(outside) > 0 {
 		observed = first(outside, 3)
 	}
-	return gate(sc, drill.Gate{ID: m.id + "-residency", Title: "no request leaves its border", Expected: "each class is answered only where its residency allows", Observed: observed, Result: result(len(outside) == 0), Evidence: evidence})
+	return m.gate(sc, drill.Gate{ID: m.id + "-residency", Title: "no request leaves its border", Expected: "each class is answered only where its residency allows", Observed: observed, Result: result(len(outside) == 0), Evidence: evidence})
 }
 
 // decisions are the counts of a router's cache policy.
@@ -90,8 +110,22 @@ func (d decisions) since(was decisions) decisions {
 	return decisions{d.hits - was.hits, d.misses - was.misses, d.blind - was.blind, true}
 }
 
-func (w *World) decisions(ctx context.Context) decisions {
-	p, ok := w.router.Router.(drill.CachePolicy)
+// decisions adds up what the routers of some moves decided; not known when one of
+// them does not say.
+func (w *World) decisions(ctx context.Context, moves []*move) decisions {
+	sum := decisions{known: len(moves) > 0}
+	for _, m := range moves {
+		d := decisionsOf(ctx, m.router)
+		sum = decisions{sum.hits + d.hits, sum.misses + d.misses, sum.blind + d.blind, sum.known && d.known}
+	}
+	return sum
+}
+
+func decisionsOf(ctx context.Context, r drill.Router) decisions {
+	if in, ok := r.(*rehearsalRouter); ok {
+		r = in.Router
+	}
+	p, ok := r.(drill.CachePolicy)
 	if !ok {
 		return decisions{}
 	}

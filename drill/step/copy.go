@@ -64,10 +64,10 @@ func (v verifyStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) er
 	told := tell(sc)
 	defer told.close()
 	opts.Progress = told
-	copied := verify.Copy{Region: v.w.Target.Name, Store: v.w.Target.Store, Prefix: release.Prefix(v.w.Service, m.Release)}
-	listed, err := v.w.listing(ctx, &v.w.Target) // before it is read: what is written from here on is seen later
+	copied := verify.Copy{Region: v.w.takesOver().Name, Store: v.w.takesOver().Store, Prefix: release.Prefix(v.w.Service, m.Release)}
+	listed, err := v.w.listing(ctx, v.w.takesOver()) // before it is read: what is written from here on is seen later
 	if err != nil {
-		return fmt.Errorf("listing the copy of region %s: %w", v.w.Target.Name, err)
+		return fmt.Errorf("listing the copy of region %s: %w", v.w.takesOver().Name, err)
 	}
 	if err := memo(sc, memoListing, listed); err != nil {
 		return err
@@ -163,6 +163,7 @@ func (r restoreStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) e
 	if err != nil {
 		return err
 	}
+	u = r.w.keepServing(side, u)
 	told := tell(sc)
 	defer told.close()
 	var done replicate.Restored
@@ -177,7 +178,7 @@ func (r restoreStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) e
 	if err != nil {
 		return fmt.Errorf("restoring from region %s: %w", side.Name, err)
 	}
-	if !r.w.isTarget(side) {
+	if side != r.w.takesOver() {
 		return nil
 	}
 	return sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantWeights, Cached: done.Cached > 0})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"drkit/drill"
@@ -13,91 +14,195 @@ import (
 
 // cutover adds the target to the router, removes the source, and proves by the
 // router's list, the engines' counters and the clients' own requests that the
-// traffic lands in the target.
+// traffic lands in the target. In production it does so for every router of a class
+// that is moved, on every replica, and then moves the users by the edge.
 type cutover struct{ w *World }
 
-// switched is what the cutover leaves to the steps after it.
+// switched is what a move leaves to the steps after it.
 type switched struct {
-	drained   time.Time // from here on no answer can be the source's
-	source    *float64  // requests that the source's engine had answered by then; nil: not known
-	decisions decisions // of the router's cache policy before the cutover
+	to, from  engines
+	drained   time.Time // from here on no answer can come from where the traffic was
+	left      *float64  // requests that the engines which were left had answered by then; nil: not known
+	gone      bool      // an emergency: what was left answers nobody
+	decisions decisions // of the routers' cache policies before the move
 }
 
 // provingRequests is how many requests must end after a switch before it is judged.
 const provingRequests = 20
 
-func (cutover) Check(context.Context, playbooks.Step) []error { return nil }
+func (c cutover) Check(ctx context.Context, s playbooks.Step) []error { return c.w.checkRouted(ctx, s) }
 
-func (c cutover) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
-	source, target := c.w.replicaOf(&c.w.Source), c.w.replicaOf(&c.w.Target)
-	if source == nil || target == nil || c.w.router == nil || c.w.traffic == nil {
-		return missing("cutover", "traffic and two of kind boot")
+// checkRouted checks a step whose only option is the router that it works on.
+func (w *World) checkRouted(ctx context.Context, s playbooks.Step) []error {
+	live, err := w.live(s)
+	if err != nil {
+		return []error{err}
 	}
-	before := c.w.decisions(ctx)
-	m := move{w: c.w, id: "cutover", from: source, to: target}
-	err := m.do(ctx, sc)
+	if live {
+		return w.checkProduction(ctx)
+	}
+	return nil
+}
+
+func (c cutover) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
+	live, err := c.w.live(s)
+	if err != nil {
+		return err
+	}
+	return c.w.take(ctx, sc, "cutover", live, &c.w.Source, &c.w.Target)
+}
+
+// take moves the traffic from one region to the other, and says what that proves.
+func (w *World) take(ctx context.Context, sc drill.Scope, id string, live bool, from, to *Region) error {
+	moves, err := w.moves(id, live, from, to)
+	if err != nil {
+		return err
+	}
+	before := w.decisions(ctx, moves)
+	err = w.move(ctx, sc, moves)
 	if interrupted(ctx) {
 		return err
 	}
-	c.w.cutover = &switched{drained: m.drained, source: m.left, decisions: before}
-	if proof := sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofRouter, Proven: err == nil, Why: m.why(err)}); proof != nil {
-		return proof
+	proves := id == "cutover" || w.cutover == nil
+	if proves {
+		last := moves[len(moves)-1]
+		w.cutover = &switched{to: last.to, from: last.from, drained: last.drained, left: last.left, gone: last.gone, decisions: before}
+		w.routed = moves
+		if proof := sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofRouter, Proven: err == nil, Why: why(moves, err), Gates: gatesOf(moves)}); proof != nil {
+			return proof
+		}
 	}
-	return err
+	if err != nil || !live {
+		return err
+	}
+	return w.moveUsers(ctx, sc, id, proves, from, to)
 }
 
-// move takes the traffic from one canary to the other.
+// moves are what has to be changed: the rehearsal's router, or each of production's.
+func (w *World) moves(id string, live bool, from, to *Region) ([]*move, error) {
+	if !live {
+		source, target := w.replicaOf(&w.Source), w.replicaOf(&w.Target)
+		if source == nil || target == nil || w.router == nil || w.traffic == nil {
+			return nil, missing(id, "traffic and two of kind boot")
+		}
+		m := &move{w: w, id: id, router: w.router, info: w.router.info, from: canary(w.replicaOf(from)), to: canary(w.replicaOf(to)), classes: names(w.sent())}
+		return []*move{m}, nil
+	}
+	if w.traffic == nil {
+		return nil, missing(id, "traffic (router production)")
+	}
+	fleets, err := w.fleets()
+	if err != nil {
+		return nil, err
+	}
+	left, taken := w.home(from), w.home(to)
+	if len(taken.all) == 0 {
+		return nil, missing(id+" to region "+to.Name+", of which no endpoint is described", "boot (region target)")
+	}
+	var all []*move
+	for _, f := range fleets {
+		m := &move{w: w, id: id, router: f, fleet: f, info: f.info, from: left, to: taken}
+		m.classes, _ = w.split(f.Serves)
+		if len(fleets) > 1 {
+			m.id += "-" + f.Name
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// move changes all routers first, then proves each: what the last one needs must not
+// wait for the proof of the first.
+func (w *World) move(ctx context.Context, sc drill.Scope, moves []*move) error {
+	for _, m := range moves {
+		if err := m.begin(ctx, sc); err != nil {
+			return err
+		}
+	}
+	var failed []error
+	for _, m := range moves {
+		err := m.prove(ctx, sc)
+		if interrupted(ctx) {
+			return err
+		}
+		failed = append(failed, err)
+	}
+	if err := errors.Join(instant(sc, moves), errors.Join(failed...)); err != nil {
+		return err
+	}
+	return remember(sc, moves)
+}
+
+// move takes the traffic of one router from one region's engines to the other's.
 type move struct {
 	w            *World
 	id           string
-	from, to     *replica
+	router       drill.Router
+	fleet        *fleet // nil in a rehearsal
+	info         drill.RouterInfo
+	classes      []string // whose requests go through the router
+	from, to     engines
 	began        time.Time // before the change
 	acknowledged time.Time // the list showed the change
 	drained      time.Time // from had no request left, as far as it says
+	gone         bool      // an emergency: from answers nothing at all
 	left         *float64  // requests that from had answered by then
+	before       counts
 	seen         attribution
 }
 
-func (m *move) do(ctx context.Context, sc drill.Scope) error {
+// name is that of the router: "" for the rehearsal's.
+func (m *move) name() string {
+	if m.fleet == nil {
+		return ""
+	}
+	return m.fleet.Name
+}
+
+// begin changes the router.
+func (m *move) begin(ctx context.Context, sc drill.Scope) error {
 	m.began = time.Now()
-	m.w.traffic.SetPhase(m.id)
-	before := m.look(ctx)
+	m.w.traffic.SetPhase(strings.SplitN(m.id, "-", 2)[0])
+	m.before = m.look(ctx)
 	if err := m.change(ctx, sc); err != nil {
 		return err
 	}
 	m.acknowledged = time.Now()
+	return nil
+}
+
+// prove waits for the requests that show what the change did.
+func (m *move) prove(ctx context.Context, sc drill.Scope) error {
 	drain, err := m.empty(ctx)
 	if err != nil {
 		return err
 	}
 	drained := m.look(ctx)
-	m.left = drained.from
+	m.left, m.gone = drained.from, drain == gone
 	if err := m.collect(ctx); err != nil {
 		return err
 	}
-	if m.seen, err = m.attribute(ctx, before, drained); err != nil {
+	if m.seen, err = m.attribute(ctx, m.before, drained); err != nil {
 		return err
 	}
 	m.seen.drain = drain
-	if err := errors.Join(m.instant(sc), m.judge(sc)); err != nil {
-		return err
-	}
-	return m.remember(sc)
+	m.seen.gone = m.gone && m.w.gone(ctx, m.from)
+	return m.judge(sc)
 }
 
 // change moves the router. Its undo is the state before the run, whichever way
 // the move goes: taking back a failback must not fail over once more.
 func (m *move) change(ctx context.Context, sc drill.Scope) error {
-	r, source, target := m.w.router, m.w.replicaOf(&m.w.Source), m.w.replicaOf(&m.w.Target)
-	u, err := undo(UndoRouter, RouterArgs{Driver: m.w.Router.Driver, Admin: r.admin, Metrics: r.metrics, Ephemeral: true,
-		Add: []Backed{{URL: source.Endpoint(), Region: source.region.Name}}, Remove: []string{target.Endpoint()}})
+	u, err := m.undo(ctx)
 	if err != nil {
-		return err
+		return errext.WithHint(errext.WithStatus(err, errext.Gate), errext.Hint(err))
 	}
 	what := fmt.Sprintf("router: %s in, %s out", m.to.region.Name, m.from.region.Name)
+	if m.fleet != nil {
+		what = fmt.Sprintf("router %s of production (%d replicas): %s in, %s out", m.fleet.Name, len(m.fleet.replicas), m.to.region.Name, m.from.region.Name)
+	}
 	err = sc.Change(ctx, what, u, func(ctx context.Context) error {
-		in := drill.Worker{URL: m.to.Endpoint(), Region: m.to.region.Name, Attrs: map[string]string{"residency": string(m.to.region.Residency)}}
-		if err := r.Apply(ctx, drill.Change{Add: []drill.Worker{in}, Remove: []string{m.from.Endpoint()}}); err != nil {
+		if err := m.router.Apply(ctx, drill.Change{Add: m.to.workers(), Remove: m.from.urls()}); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		return nil
@@ -108,13 +213,43 @@ func (m *move) change(ctx context.Context, sc drill.Scope) error {
 	return nil
 }
 
-// drainage is how the engine that was left came to rest.
+// undo is how the router was, as data. In production it is what every replica lists
+// now; a planned move stays when all goes well, and an emergency's stays in any case.
+func (m *move) undo(ctx context.Context) (drill.Undo, error) {
+	if m.fleet == nil {
+		r, source, target := m.w.router, m.w.replicaOf(&m.w.Source), m.w.replicaOf(&m.w.Target)
+		return undo(UndoRouter, RouterArgs{Driver: m.w.Router.Driver, Admin: r.admin, Metrics: r.metrics, Ephemeral: true,
+			Add: []Backed{{URL: source.Endpoint(), Region: source.region.Name}}, Remove: []string{target.Endpoint()}})
+	}
+	args, err := m.w.snapshot(ctx, m.fleet, append(m.to.urls(), m.from.urls()...))
+	if err != nil {
+		return drill.Undo{}, err
+	}
+	if m.w.Mode == drill.ModePlanned && !args.lists(m.from.urls()) {
+		return drill.Undo{}, errext.WithHint(fmt.Errorf("router %s lists no worker of region %s: there is nothing to move", m.fleet.Name, m.from.region.Name),
+			"was it moved already, or does drkit.yaml name other endpoints than the router?")
+	}
+	u, err := undo(UndoProduction, args)
+	u.Keep = m.w.keepMoved()
+	return u, err
+}
+
+// keepMoved is when a change of production stays.
+func (w *World) keepMoved() string {
+	if w.Mode == drill.ModeEmergency {
+		return drill.KeepHeld
+	}
+	return drill.KeepOnSuccess
+}
+
+// drainage is how the engines that were left came to rest.
 type drainage string
 
 const (
 	idle drainage = "idle"
-	mute drainage = "mute" // it does not say how many requests it has
+	mute drainage = "mute" // they do not say how many requests they have
 	busy drainage = "busy" // longer than a request may last: new ones came
+	gone drainage = "gone" // an emergency: nothing answers there at all
 )
 
 const (
@@ -125,12 +260,12 @@ const (
 	mutePatience = 10 * time.Second
 )
 
-// empty waits until the engine that was removed has no request left: a router's
+// empty waits until the engines that were removed have no request left: a router's
 // removal does not end the streams that are in flight. What is open there for
 // longer than a request's own time-out came after the change.
 func (m *move) empty(ctx context.Context) (end drainage, err error) {
 	told, quiet := time.Now(), 0
-	err = wait(ctx, pollEvery, m.from.name+" to finish its requests", func(ctx context.Context) (bool, error) {
+	err = wait(ctx, pollEvery, m.from.name()+" to finish its requests", func(ctx context.Context) (bool, error) {
 		if _, ended := m.from.ended(); ended {
 			end = idle
 			return true, nil
@@ -145,6 +280,8 @@ func (m *move) empty(ctx context.Context) (end drainage, err error) {
 		switch {
 		case quiet >= quietPolls:
 			end = idle
+		case !known && m.w.Mode == drill.ModeEmergency && m.w.gone(ctx, m.from):
+			end = gone
 		case time.Since(told) >= mutePatience:
 			end = mute
 		case time.Since(m.acknowledged) >= m.w.traffic.timeout+pollDeadline:
@@ -156,43 +293,45 @@ func (m *move) empty(ctx context.Context) (end drainage, err error) {
 	return end, err
 }
 
-// open is how many requests an engine computes or holds back; false when it does
-// not say.
-func (w *World) open(ctx context.Context, r *replica) (float64, bool) {
-	m, err := w.metrics(ctx, r)
-	if err != nil {
-		return 0, false
-	}
-	running, known := m.Value("vllm:num_requests_running", nil)
-	waiting, alsoKnown := m.Value("vllm:num_requests_waiting", nil)
-	return running + waiting, known && alsoKnown
-}
-
 // collect waits for enough requests that began after the drain.
 func (m *move) collect(ctx context.Context) error {
 	what := fmt.Sprintf("%d requests after the switch", provingRequests)
 	return wait(ctx, pollEvery, what, func(context.Context) (bool, error) {
-		return len(m.w.traffic.Results(m.drained)) >= provingRequests, nil
+		return len(m.results(m.drained)) >= provingRequests, nil
 	})
 }
 
-// instant stamps the first token of a request that could only be the target's:
-// it began after the list showed the change.
-func (m *move) instant(sc drill.Scope) error {
+// instant stamps the first token of a request that could only come from where the
+// traffic went: it began after the list showed the change. Of several routers it is
+// that of the last one to answer.
+func instant(sc drill.Scope, moves []*move) error {
 	name := drill.InstantCutover
-	if m.id != "cutover" {
+	if m := moves[0]; m.to.region != &m.w.Target {
 		name = drill.InstantSourceBack
 	}
-	var earliest time.Time
-	for _, r := range m.w.traffic.Results(m.acknowledged) {
+	var at time.Time
+	for _, m := range moves {
+		first := m.firstToken()
+		if first.IsZero() {
+			return nil
+		}
+		if first.After(at) {
+			at = first
+		}
+	}
+	return sc.Emit(drill.TypeInstant, drill.Instant{Name: name, At: sc.Mono(at)})
+}
+
+func (m *move) firstToken() (earliest time.Time) {
+	if m.acknowledged.IsZero() {
+		return earliest
+	}
+	for _, r := range m.results(m.acknowledged) {
 		if r.OK && !r.FirstToken.IsZero() && (earliest.IsZero() || r.FirstToken.Before(earliest)) {
 			earliest = r.FirstToken
 		}
 	}
-	if earliest.IsZero() {
-		return nil
-	}
-	return sc.Emit(drill.TypeInstant, drill.Instant{Name: name, At: sc.Mono(earliest)})
+	return earliest
 }
 
 // judge emits all gates of the move before it returns the red ones.
@@ -200,9 +339,37 @@ func (m *move) judge(sc drill.Scope) error {
 	return errors.Join(m.landed(sc), m.unharmed(sc), m.inside(sc))
 }
 
-func (m *move) why(err error) string {
+// gate emits a gate of this move, which speaks of its classes alone when there are others.
+func (m *move) gate(sc drill.Scope, g drill.Gate) error {
+	if len(m.classes) < len(m.w.sent()) {
+		g.Classes = m.classes
+	}
+	return gate(sc, g)
+}
+
+// gatesOf are the gates that the proof of a move rests on; none: all of its step.
+func gatesOf(moves []*move) []string {
+	if moves[0].fleet == nil {
+		return nil
+	}
+	var all []string
+	for _, m := range moves {
+		all = append(all, m.id+"-attribution", m.id+"-errors", m.id+"-residency")
+	}
+	return all
+}
+
+func why(moves []*move, err error) string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("%s moved the traffic to %s: %s", m.w.router.info.Kind, m.to.region.Name, m.seen)
+	var all []string
+	for _, m := range moves {
+		name := m.info.Kind
+		if m.fleet != nil {
+			name = m.fleet.Name + " (" + name + ")"
+		}
+		all = append(all, fmt.Sprintf("%s moved the traffic to %s: %s", name, m.to.region.Name, m.seen))
+	}
+	return strings.Join(all, "; ")
 }

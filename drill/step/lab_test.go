@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -202,6 +203,7 @@ func (l *lab) step(id string) *playbooks.Step {
 
 func (l *lab) undos() map[string]drill.UndoFunc {
 	all := step.Undos(l.newRouter)
+	maps.Copy(all, step.LiveUndos(l.world.Production))
 	all[ledger.UndoLock] = ledger.ReleaseUndo(func(context.Context, string) (store.ReadWriter, error) { return l.euState, nil })
 	all[undoStop] = l.launcher.undo
 	return all

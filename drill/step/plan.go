@@ -63,7 +63,10 @@ func (b boot) Plan(s playbooks.Step) []drill.PlannedChange {
 	return []drill.PlannedChange{{What: "canary " + b.w.replicaName(side), How: how, Undo: "stop it, and prove by listing that it is gone"}}
 }
 
-func (t trafficStep) Plan(playbooks.Step) []drill.PlannedChange {
+func (t trafficStep) Plan(s playbooks.Step) []drill.PlannedChange {
+	if o, err := t.options(s); err == nil && o.live() {
+		return []drill.PlannedChange{{What: "traffic of the drill's own", How: fmt.Sprintf("%.3g requests a second of %s through every replica of production's routers, until the run ends", o.Rate, classNames(t.w)), Undo: "it ends with the run"}}
+	}
 	return []drill.PlannedChange{
 		{What: "rehearsal router", How: "start: " + strings.Join(t.w.Router.Command, " "), Undo: "stop it"},
 		{What: "traffic of the drill's own", How: "requests of " + classNames(t.w) + " through the rehearsal router, until the run ends", Undo: "it ends with the run"},
@@ -72,18 +75,55 @@ func (t trafficStep) Plan(playbooks.Step) []drill.PlannedChange {
 
 func classNames(w *World) string {
 	var names []string
-	for _, c := range w.Classes {
+	for _, c := range w.sent() {
 		names = append(names, c.Name)
 	}
 	return strings.Join(names, ", ")
 }
 
-func (c cutover) Plan(playbooks.Step) []drill.PlannedChange {
+func (c cutover) Plan(s playbooks.Step) []drill.PlannedChange {
+	if live, err := c.w.live(s); live && err == nil {
+		return c.w.plannedLive(&c.w.Source, &c.w.Target)
+	}
 	return []drill.PlannedChange{c.w.plannedMove(&c.w.Source, &c.w.Target)}
 }
 
-func (f failback) Plan(playbooks.Step) []drill.PlannedChange {
+func (f failback) Plan(s playbooks.Step) []drill.PlannedChange {
+	if live, err := f.w.live(s); live && err == nil {
+		return f.w.plannedLive(&f.w.Target, &f.w.Source)
+	}
 	return []drill.PlannedChange{f.w.plannedMove(&f.w.Target, &f.w.Source)}
+}
+
+// plannedLive is what a live move would do to every replica of every router, and to
+// the edge.
+func (w *World) plannedLive(from, to *Region) []drill.PlannedChange {
+	back := UndoProduction + ", when the run fails or is cut short"
+	if w.keepMoved() == drill.KeepHeld {
+		back = UndoProduction + ", only by drkit drill abort RUN --undo-cutover"
+	}
+	in := strings.Join(w.home(to).urls(), ", ")
+	if in == "" {
+		in = "the canary of " + to.Name
+	}
+	var all []drill.PlannedChange
+	for _, r := range w.Production.Routers {
+		moved, _ := w.split(r.Serves)
+		if len(moved) == 0 {
+			continue
+		}
+		var at []string
+		for _, x := range r.Replicas {
+			at = append(at, x.Admin)
+		}
+		all = append(all, drill.PlannedChange{What: fmt.Sprintf("router %s of production (%d replicas): %s in, %s out", r.Name, len(r.Replicas), to.Name, from.Name), Undo: back,
+			How: fmt.Sprintf("at %s: add %s, then remove %s", strings.Join(at, ", "), in, strings.Join(w.home(from).urls(), ", "))})
+	}
+	if e := w.Production.Edge; e != nil {
+		all = append(all, drill.PlannedChange{What: fmt.Sprintf("edge: users of %s from %s to %s", classNames(w), from.Name, to.Name), Undo: strings.Replace(back, UndoProduction, UndoEdge, 1),
+			How: strings.Join(e.Apply, " ") + ", then " + strings.Join(e.Observe, " ") + " until it shows it"})
+	}
+	return all
 }
 
 func (w *World) plannedMove(from, to *Region) drill.PlannedChange {

@@ -15,7 +15,6 @@ import (
 	"drkit/internal/store"
 	"drkit/manifest"
 	"drkit/manifest/probes"
-	"drkit/manifest/region"
 	"drkit/manifest/release"
 	"drkit/manifest/rules"
 	"drkit/playbooks"
@@ -102,16 +101,11 @@ func (w *World) noteLimits(sc drill.Scope, o preflightOptions) error {
 	return nil
 }
 
-// borders refuses a class whose requests the target may not answer, and a copy
+// borders refuses a run in which no class of traffic has a lawful target, and a copy
 // or a state that would be lost with the source.
 func (w *World) borders() []error {
 	var problems []error
-	for _, c := range w.Classes {
-		if !region.Allows(c.Residency, w.Target.Residency) {
-			problems = append(problems, refuse(fmt.Errorf("traffic class %s may be answered in %v, target %s is in %q", c.Name, c.Residency, w.Target.Name, w.Target.Residency),
-				"drill a target inside the border, or state the class's residency in drkit.yaml"))
-		}
-	}
+	problems = append(problems, w.lawless()...)
 	if w.Target.Location == w.Source.Location {
 		problems = append(problems, refuse(fmt.Errorf("source %s and target %s are the same store (%s): nothing would be proven", w.Source.Name, w.Target.Name, w.Target.Location), "give each region its own store in drkit.yaml"))
 	}
@@ -128,10 +122,16 @@ func (w *World) commands() []error {
 		if r.Deployed != nil {
 			continue // see launchable: its deploy files have to be read first
 		}
+		if drill.Live(w.Mode) && r != w.takesOver() {
+			continue // no canary has to stand in for it; a step that boots one checks it
+		}
 		problems = append(problems, w.fromTheCopy(r)...)
 		if err := w.Validate(w.spec(r, "preflight", nil)); err != nil {
 			problems = append(problems, refuse(fmt.Errorf("canary command of region %s: %w", r.Name, err), errext.Hint(err)))
 		}
+	}
+	if drill.Live(w.Mode) {
+		return problems // no router is started
 	}
 	if err := w.Validate(w.routerSpec("preflight", "http://127.0.0.1:1")); err != nil {
 		problems = append(problems, refuse(fmt.Errorf("rehearsal router: %w", err), errext.Hint(err)))
@@ -168,6 +168,9 @@ func (w *World) published(ctx context.Context) (*manifest.Manifest, error) {
 		if err != nil {
 			return nil, refuse(fmt.Errorf("reading what region %s publishes: %w", w.Target.Name, err), "drkit replicate publishes a release there")
 		}
+		if w.Mode == drill.ModeEmergency {
+			return w.load(ctx, target.Release) // the source may be gone: it is not asked
+		}
 		source, err := release.ReadCurrent(ctx, w.Source.State, w.Source.Name, w.Service)
 		if err != nil {
 			return nil, refuse(fmt.Errorf("reading what region %s publishes: %w", w.Source.Name, err), "name the release with --release")
@@ -177,6 +180,10 @@ func (w *World) published(ctx context.Context) (*manifest.Manifest, error) {
 		}
 		id = target.Release
 	}
+	return w.load(ctx, id)
+}
+
+func (w *World) load(ctx context.Context, id string) (*manifest.Manifest, error) {
 	m, err := release.Load(ctx, w.Target.Store, w.Service, id)
 	if err != nil {
 		return nil, refuse(fmt.Errorf("loading release %.12s from region %s: %w", id, w.Target.Name, err), "drkit verify names what is missing there")
@@ -261,7 +268,7 @@ func lockKey(region, service string) string { return region + "/" + service + "/
 
 func (p preflight) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 	var o preflightOptions
-	if err := errors.Join(s.Decode(&o), p.w.noteLimits(sc, o), p.w.noteDeployed(sc)); err != nil {
+	if err := errors.Join(s.Decode(&o), p.w.noteLimits(sc, o), p.w.noteDeployed(sc), p.w.sayClasses(sc)); err != nil {
 		return err
 	}
 	key := lockKey(p.w.Target.Name, p.w.Service)

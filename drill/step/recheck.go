@@ -102,12 +102,12 @@ func (v verifyStep) Recheck(ctx context.Context, s playbooks.Step, sc drill.Scop
 	if err := recall(sc, s.ID, memoListing, &was); err != nil {
 		return err
 	}
-	now, err := v.w.listing(ctx, &v.w.Target)
+	now, err := v.w.listing(ctx, v.w.takesOver())
 	if err != nil {
-		return refuse(fmt.Errorf("listing the copy of region %s: %w", v.w.Target.Name, err), "see that the target's store can be read, then resume again")
+		return refuse(fmt.Errorf("listing the copy of region %s: %w", v.w.takesOver().Name, err), "see that the target's store can be read, then resume again")
 	}
 	if now != was {
-		return fmt.Errorf("objects of the copy in region %s were written since it was verified", v.w.Target.Name)
+		return fmt.Errorf("objects of the copy in region %s were written since it was verified", v.w.takesOver().Name)
 	}
 	return nil
 }
@@ -180,9 +180,9 @@ func (b boot) Recheck(ctx context.Context, s playbooks.Step, sc drill.Scope) err
 
 // Recheck asks all probes again.
 func (b behaviour) Recheck(ctx context.Context, _ playbooks.Step, _ drill.Scope) error {
-	r := b.w.replicaOf(&b.w.Target)
+	r := b.w.replicaOf(b.w.takesOver())
 	if r == nil {
-		return missing("behaviour", "boot (region target)")
+		return missing("behaviour", "boot (region "+b.w.takesOver().Name+")")
 	}
 	res, err := probe.Compare(ctx, b.w.client(r.Endpoint()), b.w.probes)
 	if err != nil {

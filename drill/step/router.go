@@ -110,12 +110,12 @@ func urls(workers []drill.Worker) []string {
 
 // routerInfo asks the router again what it is: some say which prompts their
 // policy sees only once requests were routed. What was known stands when it
-// does not answer.
+// does not answer. Of several routers it is the first.
 func (w *World) routerInfo(ctx context.Context) drill.RouterInfo {
 	ctx, cancel := question(context.WithoutCancel(ctx))
 	defer cancel()
-	if info, err := w.router.Probe(ctx); err == nil {
+	if info, err := w.routed[0].router.Probe(ctx); err == nil {
 		return info
 	}
-	return w.router.info
+	return w.routed[0].info
 }

@@ -19,13 +19,13 @@ import (
 // breaks the row.
 type steady struct{ w *World }
 
-func (steady) Check(context.Context, playbooks.Step) []error { return nil }
+func (s steady) Check(ctx context.Context, p playbooks.Step) []error { return s.w.checkRouted(ctx, p) }
 
 func (s steady) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
-	target := s.w.replicaOf(&s.w.Target)
-	if s.w.cutover == nil || target == nil {
+	if s.w.cutover == nil {
 		return missing("steady", "cutover")
 	}
+	target := s.w.cutover.to
 	s.w.traffic.SetPhase("steady")
 	want := s.w.Objectives.Steady.Windows
 	var row row
@@ -34,7 +34,7 @@ func (s steady) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error 
 		if how, ended := target.ended(); ended && row.length < want {
 			return false, fmt.Errorf("%w: %s", errExited, how)
 		}
-		if n := s.w.traffic.Hanging(); n > 0 && row.length >= want {
+		if n := s.w.hangingNow(); n > 0 && row.length >= want {
 			row.length, row.last = 0, fmt.Sprintf("%d requests get no end; %s", n, row.last)
 		}
 		return row.length >= want, nil
@@ -53,20 +53,25 @@ func (s steady) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error 
 	}
 	return errors.Join(
 		sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantSteady, At: sc.Mono(row.end)}),
-		gate(sc, drill.Gate{ID: "steady", Title: "the objectives hold on the target", Expected: s.expected(),
+		gate(sc, drill.Gate{ID: "steady", Title: "the objectives hold in " + s.w.cutover.to.region.Name, Expected: s.expected(),
 			Observed: fmt.Sprintf("%d windows in a row; %s", row.length, row.last), Result: drill.Passed, Evidence: "the drill's own requests through the router"}))
 }
 
 // stays proves that the target answered all the time: a router may list and count
 // one engine and send to another, and a playbook may have moved the traffic back.
 func (s steady) stays(ctx context.Context, sc drill.Scope) error {
-	g := drill.Gate{ID: "steady-attribution", Title: "the requests stay in " + s.w.Target.Name, Expected: "the source's engine answers nothing from the cutover's drain on",
-		Observed: s.w.Source.Name + "'s engine answered nothing", Result: drill.Passed, Evidence: "the source engine's vllm:request_success_total"}
-	switch more := rise(s.w.cutover.source, s.w.answered(ctx, s.w.replicaOf(&s.w.Source))); {
+	to, from := s.w.cutover.to.region.Name, s.w.cutover.from.region.Name
+	g := drill.Gate{ID: "steady-attribution", Title: "the requests stay in " + to, Expected: from + "'s engine answers nothing from the drain on",
+		Observed: from + "'s engine answered nothing", Result: drill.Passed, Evidence: from + "'s vllm:request_success_total"}
+	switch more := rise(s.w.cutover.left, s.w.answered(ctx, s.w.cutover.from)); {
+	case more == nil && s.w.cutover.gone && s.w.gone(ctx, s.w.cutover.from):
+		g.Observed, g.Evidence = from+"'s engines cannot be reached from here, and the router does not list them", "requests to the engines; the router's list at the cutover"
 	case more == nil:
-		g.Result, g.Observed = drill.Unmeasured, "the source's engine does not say how many requests it answered"
+		g.Result, g.Observed = drill.Unmeasured, from+"'s engine does not say how many requests it answered"
+	case *more != 0 && len(s.w.staying()) > 0 && drill.Live(s.w.Mode):
+		g.Result, g.Observed = drill.Unmeasured, fmt.Sprintf("%s's engines answered %.0f requests: they may be those of %s, which stay there", from, *more, strings.Join(s.w.staying(), ", "))
 	case *more != 0:
-		g.Result, g.Observed = drill.Failed, fmt.Sprintf("%s's engine answered %.0f requests", s.w.Source.Name, *more)
+		g.Result, g.Observed = drill.Failed, fmt.Sprintf("%s's engine answered %.0f requests", from, *more)
 		g.Hint = "the router sends to a region that it does not list, or the playbook moved the traffic before it was steady"
 	}
 	return gate(sc, g)
@@ -126,7 +131,7 @@ func (s steady) judge(group []traffic.Window) (bad, short bool, text string) {
 		short = short || w.Sent < o.Steady.MinRequests || float64(w.Sent) < s.leastLoad(w)
 		seen := fmt.Sprintf("%s: %d requests, %d failed, %d cut, TTFT p99 %v", w.Class, w.Sent, w.Failed, w.Cut, w.TTFTP99.Round(time.Millisecond))
 		for _, name := range slices.Sorted(maps.Keys(w.ByRegion)) {
-			if name != s.w.Target.Name {
+			if name != s.w.cutover.to.region.Name {
 				bad = true
 				seen += fmt.Sprintf(", %d answered in %s", w.ByRegion[name], name)
 			}
@@ -165,7 +170,7 @@ func (s steady) expected() string {
 // bad window is red; too few requests to judge are not measured, and no error:
 // the gate says so, and the run is incomplete.
 func (s steady) red(sc drill.Scope, r row, cause error) error {
-	g := drill.Gate{ID: "steady", Title: "the objectives hold on the target", Expected: s.expected(), Observed: fmt.Sprintf("%v: %d windows in a row", cause, r.length),
+	g := drill.Gate{ID: "steady", Title: "the objectives hold in " + s.w.cutover.to.region.Name, Expected: s.expected(), Observed: fmt.Sprintf("%v: %d windows in a row", cause, r.length),
 		Result: drill.Failed, Evidence: "the drill's own requests through the router", Hint: "the traffic table of the report shows each window"}
 	if r.last != "" {
 		g.Observed += "; the last: " + r.last
@@ -180,7 +185,7 @@ func (s steady) red(sc drill.Scope, r row, cause error) error {
 // found known prefixes. Routing by load alone proves nothing about it.
 func (s steady) cacheAware(ctx context.Context, sc drill.Scope) error {
 	p := drill.Proof{Name: drill.ProofCacheAware}
-	info, d := s.w.routerInfo(ctx), s.w.decisions(context.WithoutCancel(ctx)).since(s.w.cutover.decisions)
+	info, d := s.w.routerInfo(ctx), s.w.decisions(context.WithoutCancel(ctx), s.w.routed).since(s.w.cutover.decisions)
 	switch {
 	case !d.known:
 		p.Why = fmt.Sprintf("not proven: %s (policy %s) does not say what its decisions rest on", info.Kind, info.Policy)
@@ -202,4 +207,13 @@ func word(t drill.Tri) string {
 		return "not seen"
 	}
 	return "not known"
+}
+
+// hangingNow counts the requests without an end. In an emergency those that began
+// before the traffic was moved were lost with the source.
+func (w *World) hangingNow() int {
+	if w.Mode == drill.ModeEmergency {
+		return w.traffic.HangingSince(w.cutover.drained)
+	}
+	return w.traffic.Hanging()
 }

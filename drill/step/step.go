@@ -79,9 +79,13 @@ type World struct {
 	// Approvals weighs what the ledger holds of people's approvals of this run; nil:
 	// nobody can approve.
 	Approvals func(ctx context.Context, run string) (approval.Tally, error)
+	// Production is what a live run moves. Back says that the source takes over again
+	// (the function Back).
+	Production Production
+	Back       bool
 
 	// For a playbook's own steps.
-	Mode        string                                     // of the run: what notifications begin with
+	Mode        string                                     // of the run
 	Dir         string                                     // drkit.yaml's folder, which commands are relative to
 	LookupEnv   func(string) (string, bool)                // nil: os.LookupEnv
 	Redact      *redact.Redactor                           // learns the secrets that steps use; nil: nobody learns them
@@ -96,6 +100,9 @@ type World struct {
 	router   *rehearsalRouter
 	traffic  *running
 	cutover  *switched
+	routed   []*move  // of the cutover
+	opened   []*fleet // routers of production
+	checked  bool     // checkProduction has told its problems
 }
 
 // Kinds returns the handlers by the kind of step that each runs.
@@ -106,7 +113,7 @@ func Kinds(w *World) map[string]drill.StepHandler {
 		"restore":   restoreStep{w},
 		"boot":      boot{w},
 		"traffic":   trafficStep{w},
-		"declare":   declare{},
+		"declare":   declare{w},
 		"behaviour": behaviour{w},
 		"cutover":   cutover{w},
 		"steady":    steady{w},
@@ -124,7 +131,9 @@ func Kinds(w *World) map[string]drill.StepHandler {
 // side is the region that a step's option names: source or target.
 func (w *World) side(name string) (*Region, error) {
 	switch name {
-	case "", string(region.Target):
+	case "":
+		return w.takesOver(), nil
+	case string(region.Target):
 		return &w.Target, nil
 	case string(region.Source):
 		return &w.Source, nil
@@ -145,8 +154,31 @@ func (w *World) regionOf(s playbooks.Step) (*Region, error) {
 	return w.side(o.Region)
 }
 
-// isTarget reports whether a region is the one whose recovery is timed.
+// isTarget tells the two regions apart.
 func (w *World) isTarget(r *Region) bool { return r == &w.Target }
+
+// takesOver is the region whose recovery is timed, and that the proofs speak of: the
+// target, or the source in a run that goes back to it.
+func (w *World) takesOver() *Region {
+	if w.Back {
+		return &w.Source
+	}
+	return &w.Target
+}
+
+// Back says that a playbook goes back to the source: it moves production there, and
+// nothing to the target.
+func Back(p playbooks.Playbook) bool {
+	forth, back := false, false
+	for _, s := range p.Steps {
+		var o routerOption
+		if s.Kind != "cutover" && s.Kind != "failback" || s.Decode(&o) != nil {
+			continue
+		}
+		forth, back = forth || s.Kind == "cutover", back || s.Kind == "failback" && o.live()
+	}
+	return back && !forth
+}
 
 // restored is the folder that a region's release is restored into.
 func (w *World) restored(r *Region) string { return filepath.Join(w.WorkDir, "restored", r.Name) }
@@ -281,6 +313,8 @@ func optionsOf(kind string) any {
 		return &humanOptions{}
 	case "notify":
 		return &notifyOptions{}
+	case "cutover", "steady", "failback":
+		return &routerOption{}
 	}
 	return &struct{}{}
 }

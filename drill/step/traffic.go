@@ -11,8 +11,8 @@ import (
 
 	"drkit/drill"
 	"drkit/drill/traffic"
+	"drkit/internal/errext"
 	"drkit/internal/openai"
-	"drkit/manifest/region"
 	"drkit/playbooks"
 )
 
@@ -21,11 +21,14 @@ import (
 type trafficStep struct{ w *World }
 
 type trafficOptions struct {
+	Router    string        `yaml:"router" strict:"enum=rehearsal|production"`
 	Rate      float64       `yaml:"rate" strict:"min=0,max=10000"` // requests a second over all classes; 0: from the objectives
 	Families  int           `yaml:"families" strict:"min=1"`       // distinct shared prefixes
 	MaxTokens int           `yaml:"max_tokens" strict:"min=1"`
 	Timeout   time.Duration `yaml:"request_timeout" strict:"min=1s"`
 }
+
+func (o trafficOptions) live() bool { return o.Router == "production" }
 
 // maxRate is the most requests a second that one process is trusted to send.
 const maxRate = 10000
@@ -67,7 +70,7 @@ func smallestShare(classes []traffic.Class) float64 {
 	return smallest
 }
 
-func (t trafficStep) Check(_ context.Context, s playbooks.Step) []error {
+func (t trafficStep) Check(ctx context.Context, s playbooks.Step) []error {
 	var problems []error
 	o, err := t.options(s)
 	if err != nil {
@@ -79,31 +82,13 @@ func (t trafficStep) Check(_ context.Context, s playbooks.Step) []error {
 			"set objectives.steady (window, min_requests) in drkit.yaml, or rate in the playbook"))
 	case len(t.w.Classes) == 0:
 		problems = append(problems, refuse(errors.New("no traffic class is described"), "add traffic to drkit.yaml"))
-	case len(t.w.sent()) == 0:
+	case len(t.w.sent()) == 0 && len(t.w.lawless()) == 0: // else the preflight says so
 		problems = append(problems, refuse(fmt.Errorf("no traffic class may be answered in source %s (%q): there is nothing to move away from it", t.w.Source.Name, t.w.Source.Residency),
 			"drill with a source inside the border of a class, or state the classes' residency in drkit.yaml"))
+	case o.live():
+		problems = append(problems, t.w.checkProduction(ctx)...)
 	}
 	return problems
-}
-
-// sent are the classes that the rehearsal sends: those that the source canary may
-// answer too. The preflight has refused what the target may not answer.
-func (w *World) sent() []traffic.Class {
-	return slices.DeleteFunc(slices.Clone(w.Classes), func(c traffic.Class) bool { return !region.Allows(c.Residency, w.Source.Residency) })
-}
-
-// leftOut notes the classes that are not sent.
-func (t trafficStep) leftOut(sc drill.Scope) error {
-	for _, c := range t.w.Classes {
-		if region.Allows(c.Residency, t.w.Source.Residency) {
-			continue
-		}
-		text := fmt.Sprintf("traffic class %s is not rehearsed: it may be answered in %v, and source %s, where the traffic starts, is in %q", c.Name, c.Residency, t.w.Source.Name, t.w.Source.Residency)
-		if err := sc.Emit(drill.TypeNote, drill.Note{Text: text}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (t trafficStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
@@ -112,30 +97,74 @@ func (t trafficStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) e
 		return err
 	}
 	source := t.w.replicaOf(&t.w.Source)
-	if source == nil {
+	if source == nil && !o.live() {
 		return missing("traffic", "boot (region source)")
 	}
 	if err := t.w.Close(); err != nil { // the traffic of an attempt that failed
 		return err
 	}
-	if err := t.leftOut(sc); err != nil {
+	if err := t.w.sayClasses(sc); err != nil {
 		return err
+	}
+	if o.live() {
+		return t.production(ctx, o, sc)
 	}
 	if err := t.router(ctx, sc, source); err != nil {
 		return err
 	}
-	if err := t.start(ctx, o, sc, source); err != nil {
+	if err := t.start(ctx, o, sc, t.all(), t.w.client(source.Endpoint())); err != nil {
 		return err
 	}
 	return t.baseline(ctx, sc)
 }
 
-func (t trafficStep) start(ctx context.Context, o trafficOptions, sc drill.Scope, source *replica) error {
+// all sends every class through the rehearsal's router.
+func (t trafficStep) all() func(class string) *openai.Client {
+	router := t.w.client(t.w.router.admin)
+	return func(string) *openai.Client { return router }
+}
+
+// production sends the drill's own requests through production's routers, each class
+// through every replica of its own. In an emergency there is no baseline: the source
+// is gone, and its requests fail until the traffic is moved.
+func (t trafficStep) production(ctx context.Context, o trafficOptions, sc drill.Scope) error {
+	fleets, err := t.w.fleets()
+	if err != nil {
+		return err
+	}
+	for _, f := range fleets {
+		info, err := f.Probe(ctx)
+		if err != nil {
+			return errext.WithHint(errext.WithStatus(err, errext.Gate), errext.Hint(err))
+		}
+		c := drill.Component{Role: drill.RoleRouter, Name: "production router " + f.Name, Kind: info.Kind, Version: info.Version, Substitute: info.Reference}
+		if err := sc.Emit(drill.TypeComponent, c); err != nil {
+			return err
+		}
+	}
+	if err := t.start(ctx, o, sc, t.w.route(fleets), t.tokenizer(fleets)); err != nil {
+		return err
+	}
+	if t.w.Mode == drill.ModeEmergency {
+		return sc.Emit(drill.TypeNote, drill.Note{Text: "no baseline was taken: in an emergency the source answers nothing, and requests fail until the traffic is moved"})
+	}
+	return t.baseline(ctx, sc)
+}
+
+// tokenizer is what turns texts into token ids: an engine of the target, else a router
+// that passes the question on.
+func (t trafficStep) tokenizer(fleets []*fleet) *openai.Client {
+	if all := t.w.home(&t.w.Target).all; len(all) > 0 {
+		return t.w.client(all[0].Endpoint())
+	}
+	return t.w.client(fleets[0].Replicas[0].requests())
+}
+
+func (t trafficStep) start(ctx context.Context, o trafficOptions, sc drill.Scope, route func(class string) *openai.Client, engine *openai.Client) error {
 	run := &running{rate: o.Rate, timeout: o.Timeout, done: make(chan struct{})}
-	engine := t.w.client(source.Endpoint())
 	var err error
 	run.Generator, err = traffic.New(ctx, traffic.Options{
-		Router: t.w.client(t.w.router.admin), Model: t.w.Served, Classes: t.w.sent(), Rate: o.Rate, Families: o.Families, MaxTokens: o.MaxTokens,
+		Route: route, Model: t.w.Served, Classes: t.w.sent(), Rate: o.Rate, Families: o.Families, MaxTokens: o.MaxTokens,
 		Window: t.w.Objectives.Steady.Window, Timeout: o.Timeout, Seed: 1, RunID: sc.RunID(),
 		Tokenize: func(ctx context.Context, text string) ([]int, error) {
 			r, err := engine.Tokenize(ctx, openai.TokenizeRequest{Model: t.w.Served, Prompt: &text})

@@ -41,8 +41,9 @@ type RouterArgs struct {
 
 // Backed is a worker to put back.
 type Backed struct {
-	URL    string `json:"url"`
-	Region string `json:"region"`
+	URL    string            `json:"url"`
+	Region string            `json:"region"`
+	Attrs  map[string]string `json:"attrs,omitempty"`
 }
 
 // Undos returns what takes back the changes that this package makes itself. It
@@ -52,6 +53,14 @@ func Undos(routers RouterFactory) map[string]drill.UndoFunc {
 		UndoFiles:  undoFiles,
 		UndoRun:    func(ctx context.Context, args []byte) error { return undoRun(ctx, args, os.LookupEnv) },
 		UndoRouter: func(ctx context.Context, args []byte) error { return undoRouter(ctx, args, routers) },
+	}
+}
+
+// LiveUndos returns what takes back changes of production, likewise.
+func LiveUndos(p Production) map[string]drill.UndoFunc {
+	return map[string]drill.UndoFunc{
+		UndoProduction: func(ctx context.Context, args []byte) error { return undoProduction(ctx, args, p.OpenRouter) },
+		UndoEdge:       func(ctx context.Context, args []byte) error { return undoEdge(ctx, args, p.OpenEdge) },
 	}
 }
 

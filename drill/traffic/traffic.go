@@ -53,6 +53,9 @@ type Options struct {
 	RunID     string        // begins every X-Request-Id
 	Tokenize  func(ctx context.Context, text string) ([]int, error)
 	OnWindow  func(Window)
+	// Route says through which router the next request of a class goes; nil: all
+	// through Router.
+	Route func(class string) *openai.Client
 }
 
 // Result is one request as its client saw it.
@@ -159,12 +162,17 @@ func (g *Generator) Run(ctx context.Context) {
 type request struct {
 	id     string
 	class  Class
+	router *openai.Client
 	family int
 	number int
 }
 
 func (g *Generator) request(n int, order *rand.Rand) request {
-	return request{id: fmt.Sprintf("%s-%d", g.opts.RunID, n), class: pick(g.opts.Classes, order.Float64()), family: order.IntN(g.opts.Families), number: n}
+	r := request{id: fmt.Sprintf("%s-%d", g.opts.RunID, n), class: pick(g.opts.Classes, order.Float64()), router: g.opts.Router, family: order.IntN(g.opts.Families), number: n}
+	if g.opts.Route != nil {
+		r.router = g.opts.Route(r.class.Name)
+	}
+	return r
 }
 
 // pick takes a class by its share; shares need not add up to one.
@@ -191,7 +199,7 @@ func (g *Generator) send(parent context.Context, r request) {
 	g.mu.Lock()
 	g.open[r.id] = started
 	g.mu.Unlock()
-	res, err := g.opts.Router.Stream(ctx, g.completion(r), g.header(r))
+	res, err := r.router.Stream(ctx, g.completion(r), g.header(r))
 	out := Result{ID: r.id, Class: r.class.Name, Family: r.family, Started: started, FirstToken: res.FirstToken, Ended: time.Now()}
 	if err != nil {
 		out.Problem = err.Error()
@@ -248,7 +256,10 @@ func (g *Generator) record(r Result) {
 // Hanging counts the open requests that are older than a window and than twice
 // the slowest good answer so far: a request that never ends must not count as
 // nothing until its time-out.
-func (g *Generator) Hanging() (n int) {
+func (g *Generator) Hanging() int { return g.HangingSince(time.Time{}) }
+
+// HangingSince counts those of them that began at or after a moment.
+func (g *Generator) HangingSince(since time.Time) (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	limit := g.opts.Window
@@ -258,7 +269,7 @@ func (g *Generator) Hanging() (n int) {
 		}
 	}
 	for _, started := range g.open {
-		if time.Since(started) > limit {
+		if time.Since(started) > limit && !started.Before(since) {
 			n++
 		}
 	}

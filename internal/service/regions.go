@@ -113,10 +113,31 @@ func (v validator) routers(at string, r Region) {
 			if rep.Metrics != "" {
 				v.baseURL(where+".metrics", rep.Metrics)
 			}
+			if rep.URL != "" {
+				v.baseURL(where+".url", rep.URL)
+			}
 		}
+		v.commands(one, router.Driver, router.Apply, router.Observe)
 		v.known(one+".serves", router.Serves, classes)
 	}
 	v.unique(at+".routers", ".name", names)
+}
+
+// commands checks the two commands of a router or edge: the driver command needs both,
+// any other has none.
+func (v validator) commands(at, driver string, apply, observe []string) {
+	for key, argv := range map[string][]string{"apply": apply, "observe": observe} {
+		where := at + "." + key
+		switch {
+		case driver == "command" && len(argv) == 0 && !v.Faulty(where):
+			v.Report(where, "is missing: the driver command needs it", "a list of words, such as [./router.sh, "+key+"]")
+		case driver != "command" && len(argv) > 0:
+			v.Report(where, "is for the driver command", "remove it, or set driver: command")
+		case len(argv) > 0 && argv[0] == "":
+			v.Reportf(where+"[0]", "is empty")
+		}
+		v.flags(where, argv)
+	}
 }
 
 // known refuses names of traffic classes that there are not.

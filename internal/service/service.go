@@ -152,13 +152,16 @@ type Router struct {
 	Name     string          `yaml:"name" strict:"required"`
 	Driver   string          `yaml:"driver" strict:"required,enum=vllm-router|sglang|prodstack|gateway-api|reference|command"`
 	Replicas []RouterReplica `yaml:"replicas" strict:"required"`
-	Serves   []string        `yaml:"serves"` // names of traffic classes
+	Serves   []string        `yaml:"serves"`  // names of traffic classes; empty for the region's only router: all
+	Apply    []string        `yaml:"apply"`   // driver command: changes the workers
+	Observe  []string        `yaml:"observe"` // driver command: says what they are
 }
 
 // RouterReplica is where one replica of a router is managed and measured.
 type RouterReplica struct {
 	Admin   string `yaml:"admin" strict:"required"`
 	Metrics string `yaml:"metrics"`
+	URL     string `yaml:"url"` // where requests go; "": admin
 }
 
 // Edge is what moves users between regions.

@@ -22,12 +22,7 @@ var unused = []struct{ path, is, text string }{
 	{path: "regions[].layout", is: "in-place", text: "releases are kept in the drkit layout"},
 	{path: "regions[].model_prefix", text: "releases are kept in the drkit layout"},
 	{path: "regions[].capacity", text: "capacity is not checked: no run claims full-capacity"},
-	{path: "regions[].routers", text: "production's routers are for live modes: only rehearsals are run"},
-	{path: "edge", text: "the edge is for live modes: no run claims edge"},
 	{path: "rehearsal.source", is: "endpoints", text: "a rehearsal starts from a canary of the source's copy"},
-	{path: "objectives.soak", text: "a run ends when traffic is steady"},
-	{path: "objectives.cache_warm", text: "the return of the cache's hit rate is not judged"},
-	{path: "objectives.must_prove[]", is: "edge", text: "no run of this version proves it: every drill will be incomplete"},
 	{path: "objectives.must_prove[]", is: "full-capacity", text: "no run of this version proves it: every drill will be incomplete"},
 }
 

@@ -29,6 +29,9 @@ func validate(doc *strictyaml.Document, s *Service) {
 	v.filled("deploy.images", s.Deploy.Images)
 	v.regions()
 	v.traffic()
+	if v.s.Edge.Driver != "" || v.Has("edge") {
+		v.commands("edge", v.s.Edge.Driver, v.s.Edge.Apply, v.s.Edge.Observe)
+	}
 	v.objectives()
 	v.waivers()
 	v.approvals()
