@@ -28,6 +28,7 @@ type afterOptions struct {
 	Dir     string
 	Speed   float64
 	Reports []string
+	Cutover bool // abort: take a cutover back that stays on purpose
 }
 
 func (o *afterOptions) addFlags(c *cobra.Command) {
@@ -92,7 +93,11 @@ func newDrillAbort(s *streams, run func(context.Context, *streams, afterOptions)
 		Long: `Reads the journal of a run that was killed, takes back every change that is not
 proven to be taken back, newest first, proves it, and closes the journal. It may be
 repeated. Without a name it takes the newest run that has not ended clean, else the
-newest. A run whose process still lives is refused: interrupt it in its own terminal.`,
+newest. A run whose process still lives is refused: interrupt it in its own terminal.
+
+The cutover of an emergency stays, with the engine that it sends to: the region that it
+would go back to is gone. --undo-cutover takes that back too. A run that recovered is
+not taken back: production returns by the playbook failback.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -102,6 +107,7 @@ newest. A run whose process still lives is refused: interrupt it in its own term
 		},
 	}
 	o.addFlags(c)
+	c.Flags().BoolVar(&o.Cutover, "undo-cutover", false, "also take back a cutover that stays on purpose, with what it rests on")
 	return c
 }
 
@@ -125,7 +131,14 @@ func runDrillAbort(ctx context.Context, s *streams, o afterOptions) error {
 		return o.close(ctx, s, dir, id)
 	}
 	ended := alreadyEnded(journal)
-	run, err := drill.Abort(ctx, journal, undos(), drillreport.NewPlain(s.Err))
+	abort := drill.Abort
+	if o.Cutover {
+		if err := undoable(journal); err != nil {
+			return err
+		}
+		abort = drill.AbortAll
+	}
+	run, err := abort(ctx, journal, undos(), drillreport.NewPlain(s.Err))
 	if err != nil {
 		return err
 	}
@@ -135,8 +148,25 @@ func runDrillAbort(ctx context.Context, s *streams, o afterOptions) error {
 	if left := run.Left(); len(left) > 0 {
 		return conclude(errext.Unclean)
 	}
+	for _, c := range run.Kept() {
+		fmt.Fprintf(s.Err, "stays: %s: %s\n", c.What, c.Kept)
+	}
 	if ended {
 		fmt.Fprintf(s.Err, "run %s had ended clean: nothing was left to take back\n", id)
+	}
+	return nil
+}
+
+// undoable refuses to take back the cutover of a run that succeeded: its verdict would
+// be lost, and nothing would look at the region that takes over again.
+func undoable(j *ledger.Journal) error {
+	run, err := drill.Replay(j.Events())
+	if err != nil {
+		return err
+	}
+	if f := run.Finished; f != nil && (f.Verdict == drill.Recovered || f.Verdict == drill.ObjectiveMissed) {
+		return errext.WithHint(errext.WithStatus(fmt.Errorf("run %s has moved production (%s): its cutover is not taken back blindly", run.ID, f.Verdict), errext.Refused),
+			"drkit drill run --playbook failback puts the source through every check first")
 	}
 	return nil
 }

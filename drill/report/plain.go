@@ -143,7 +143,7 @@ func line(e drill.Event, r *drill.Run) (mark, text string) {
 		return "●", "run " + r.ID + ": another process goes on with it"
 	case drill.TypeRunFinished:
 		return finishLine(r)
-	case drill.TypeIntent, drill.TypeChanged, drill.TypeUndone:
+	case drill.TypeIntent, drill.TypeChanged, drill.TypeUndone, drill.TypeKept:
 		return changeLine(e, r)
 	}
 	return dataLine(e)
@@ -212,6 +212,8 @@ func changeLine(e drill.Event, r *drill.Run) (mark, text string) {
 	for _, c := range r.Changes {
 		switch {
 		case c.ID != id.ID:
+		case e.Type == drill.TypeKept:
+			return "●", "stays: " + c.What + because(c.Kept, "")
 		case e.Type == drill.TypeUndone && c.Undone:
 			return "↶", c.What
 		case e.Type == drill.TypeUndone:
