@@ -58,6 +58,7 @@ type recordOptions struct {
 	Out, Questions, Hardware, Residency string
 	Tolerance                           float64
 	MaxTokens                           int
+	ServesRelease                       bool
 }
 
 func newProbeRecord(s *streams, run func(context.Context, *streams, recordOptions) error) *cobra.Command {
@@ -67,9 +68,15 @@ func newProbeRecord(s *streams, run func(context.Context, *streams, recordOption
 		Short: "Record the golden behaviour of an endpoint that is known to be right",
 		Long: `Asks an engine that serves the release and is known to be right, and writes its
 answers: token ids, rendered chats, greedy tokens with log probabilities, each
-adapter, one long prompt. The recording is bound to the model and engine parts of
-the release, which are read from drkit.yaml's sources. Each question is asked
-twice: answers that are not stable are refused.`,
+adapter, an offered tool and JSON mode where the model has them, one prompt that is
+longer than the unscaled positions. The recording is bound to the model and engine
+parts of the release, which are read from drkit.yaml's sources. Each question is asked
+twice: answers that are not stable are refused.
+
+An endpoint whose release is not known is refused (status 3). It is known where the
+engine runs on this machine and names the absolute folders that it serves: their files
+are hashed and compared with the release. Of any other endpoint you have to say it
+yourself, with --serves-release; the recording then says that it was told.`,
 		Example: `  drkit probe record --endpoint http://127.0.0.1:8000`,
 		RunE:    func(c *cobra.Command, _ []string) error { return run(c.Context(), s, o) },
 	}
@@ -83,6 +90,7 @@ twice: answers that are not stable are refused.`,
 	c.Flags().StringVar(&o.Residency, "residency", "", "border that the recording may not cross")
 	c.Flags().Float64Var(&o.Tolerance, "tolerance", probe.DefaultTolerance, "greatest difference of a log probability that counts as equal")
 	c.Flags().IntVar(&o.MaxTokens, "max-tokens", 24, "tokens of each answer")
+	c.Flags().BoolVar(&o.ServesRelease, "serves-release", false, "you know that the endpoint serves this release, where drkit cannot see it")
 	return c
 }
 
@@ -102,7 +110,12 @@ func runProbeRecord(ctx context.Context, s *streams, o recordOptions) error {
 	if err := reachable(ctx, client); err != nil {
 		return err
 	}
+	basis, err := releaseServed(ctx, client, c, o.ServesRelease)
+	if err != nil {
+		return err
+	}
 	set, err := probe.Record(ctx, client, probe.Recording{
+		Basis: basis, Original: c.Annotations.Model.OriginalLength(), Tools: c.Annotations.Model != nil && c.Annotations.Model.Template.Tools,
 		Subject: manifest.SubjectOf(c), Questions: questions, HardwareClass: o.Hardware, Residency: o.Residency, Tolerance: o.Tolerance, MaxTokens: o.MaxTokens,
 	})
 	if err != nil {
@@ -118,7 +131,10 @@ func runProbeRecord(ctx context.Context, s *streams, o recordOptions) error {
 	if err := writeFile(o.Out, data.Bytes()); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Err, "%d probes of %s recorded to %s\n", len(set.Probes), set.Engine, o.Out)
+	fmt.Fprintf(s.Err, "%d probes of %s recorded to %s; that it serves this release: %s\n", len(set.Probes), set.Engine, o.Out, basis)
+	for _, l := range set.Lacks {
+		fmt.Fprintf(s.Err, "  not recorded: %s\n", l)
+	}
 	return nil
 }
 

@@ -41,11 +41,13 @@ var classes = []class{
 	{"QuantUnsupported", regexp.MustCompile(`The quantization method \w+ is not supported for the current GPU|Failed to find a kernel that can implement|Marlin does not support`), "this device cannot run the checkpoint's quantization: compare config.json's quantization_config with the device"},
 	{"QuantConfig", regexp.MustCompile(`Unknown quantization method: |does not match the quantization method specified|There is no module or parameter named '[^']*\.(?:weight_scale|g_idx|qweight|qzeros|scales|weight_packed)'`), "the quantization configuration is not the checkpoint's: was quantization_config in config.json, or a file beside it, left behind?"},
 	{"TokenizerMissing", regexp.MustCompile(`Couldn't instantiate the backend tokenizer|must be both be from memory or both filenames|Can't load tokenizer for|Error while initializing BPE`), "the copy has no whole tokenizer: verify it and look at tokenizer.json, tokenizer_config.json, vocab and merges"},
+	{"TokenizerInvalid", regexp.MustCompile(`mistral_common/tokens/tokenizers/tekken\.py", line \d+`), "the tokenizer file in Mistral's format (tekken.json) is empty or damaged: verify the copy"},
 	{"AdapterMissing", regexp.MustCompile(`No adapter found for |doesn't contain tensors`), "the adapter's folder is not at that path or has no weights: adapters are replicated beside the base model"},
 	{"AdapterConfig", regexp.MustCompile(`LoRA rank \d+ is greater than max_lora_rank|Missing required configuration fields: |Adapter bias is not supported|only supports modules_to_save`), "the adapter does not fit the engine's flags: see adapter_config.json and --max-lora-rank"},
 	{"ShardMissing", regexp.MustCompile(`Weight files referenced in index but missing|Cannot find any model weights with|Could not find checkpoint files`), "a weight file is not in the copy: verify it, then replicate what is missing"},
 	{"ShardDamaged", regexp.MustCompile(`SafetensorError: Error while deserializing header|(?:incomplete metadata, file not fully covered|header too large|invalid header length)`), "a weight file is cut short or is no safetensors file (an LFS pointer, an error page): verify the copy"},
 	{"WeightsIncomplete", regexp.MustCompile(`Following weights were not initialized from checkpoint|There is no module or parameter named '|exceeds dimension size|loaded_weight\.shape\[output_dim\]`), "the weights do not fit config.json: index, shards and configuration come from different states of the model"},
+	{"AdapterDamaged", regexp.MustCompile(`Call to add_lora method failed: |unsupported operand type\(s\) for \*=: 'NoneType' and 'float'`), "the adapter was found and could not be loaded: a matrix of it is missing, or its weights are cut short; verify its files"},
 	{"MaxLen", regexp.MustCompile(`User-specified max_model_len \(.*\) is greater`), "lower max-model-len, or carry over the RoPE scaling that made it possible in the source region"},
 	{"RopeConfig", regexp.MustCompile(`Unknown RoPE scaling type|Found conflicts between 'rope_type`), "rope_scaling in config.json is not what this engine reads"},
 	{"ChatTemplate", regexp.MustCompile(`default chat template is no longer allowed|chat template string \(.*\) appears path-like|jinja2\.exceptions\.`), "the chat template is missing or broken: it belongs to the model's files"},
@@ -62,6 +64,9 @@ var classes = []class{
 	{ProbeBudget, regexp.MustCompile(`KeyboardInterrupt: terminated`), "the engine was ended while it started: its startup probe or time-out is shorter than its boot"},
 }
 
+// refused is a configuration that the engine's own checks refuse without a word of why.
+var refused = class{"ConfigRefused", regexp.MustCompile(`^Assertion failed,`), "a check of the engine's configuration failed and gives no reason: does config.json's quantization_config fit this version and device?"}
+
 // python is any other error that ends a traceback.
 var python = class{"PythonError", regexp.MustCompile(`^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception)\b`), "the engine's own error: the traceback above it in its log says where"}
 
@@ -72,7 +77,7 @@ var followers = regexp.MustCompile(`Engine core initialization failed|Engine cor
 // line says it. The class that explains most wins, and within it the first line;
 // for an error without a class of its own, the last one, which is the outermost.
 func Classify(lines []string) (Failure, bool) {
-	for _, c := range classes {
+	for _, c := range append(slices.Clone(classes), refused) {
 		if at := slices.IndexFunc(lines, c.shows); at >= 0 {
 			return c.failure(lines[at]), true
 		}

@@ -66,6 +66,12 @@ func ask(ctx context.Context, c *openai.Client, p probes.Probe) (probes.Answer, 
 			return probes.Answer{}, fmt.Errorf("reading its request: %w", err)
 		}
 		return askCompletion(ctx, c, r)
+	case probes.KindTools, probes.KindJSON:
+		var r openai.ToolRequest
+		if err := json.Unmarshal(p.Request, &r); err != nil {
+			return probes.Answer{}, fmt.Errorf("reading its request: %w", err)
+		}
+		return askChat(ctx, c, r)
 	}
 	return probes.Answer{}, fmt.Errorf("kind %q is not known to this drkit", p.Kind)
 }
@@ -105,6 +111,38 @@ func askCompletion(ctx context.Context, c *openai.Client, r openai.CompletionReq
 		a.Logprobs = append(a.Logprobs, *l)
 	}
 	a.Top, err = topByID(choice.Logprobs.TopLogprobs)
+	return a, err
+}
+
+func askChat(ctx context.Context, c *openai.Client, r openai.ToolRequest) (probes.Answer, error) {
+	got, err := c.ChatWith(ctx, r)
+	if err != nil {
+		return probes.Answer{}, err
+	}
+	choice := got.Choices[0]
+	a := probes.Answer{PromptIDs: got.PromptTokenIDs, TokenIDs: choice.TokenIDs, Text: choice.Message.Content}
+	if choice.FinishReason != nil {
+		a.Finish = *choice.FinishReason
+	}
+	for _, t := range choice.Message.ToolCalls {
+		a.ToolCalls = append(a.ToolCalls, probes.ToolCall{Name: t.Function.Name, Arguments: t.Function.Arguments})
+	}
+	if choice.Logprobs == nil || len(choice.TokenIDs) == 0 {
+		return a, errors.New("the answer has no token ids or no log probabilities, though both were asked for")
+	}
+	var top []map[string]float64
+	for i, l := range choice.Logprobs.Content {
+		if math.IsNaN(l.Logprob) || math.IsInf(l.Logprob, 0) {
+			return a, fmt.Errorf("token %d: %w", i, ErrNaN)
+		}
+		a.Logprobs = append(a.Logprobs, l.Logprob)
+		likely := map[string]float64{}
+		for _, t := range l.TopLogprobs {
+			likely[t.Token] = t.Logprob
+		}
+		top = append(top, likely)
+	}
+	a.Top, err = topByID(top)
 	return a, err
 }
 

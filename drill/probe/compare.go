@@ -39,7 +39,7 @@ func Compare(ctx context.Context, c *openai.Client, set probes.ProbeSet) (Result
 			r.Errors = append(r.Errors, err.Error())
 			continue
 		}
-		if p.Kind == probes.KindCompletion {
+		if probes.Greedy(p.Kind) {
 			r.Completions++
 		}
 		answers[p.ID] = got

@@ -29,6 +29,12 @@ type Recording struct {
 	Residency     string
 	Tolerance     float64
 	MaxTokens     int
+	Basis         string // how it is known that the endpoint serves the subject
+	// Original is the length that the model's rotary positions were trained to before
+	// they were scaled, in tokens; 0: they are not scaled, or it is not known. The long
+	// prompt goes beyond it.
+	Original int
+	Tools    bool // the chat template looks at the tools of a request
 }
 
 // DefaultQuestions are asked when a team names none of its own.
@@ -39,7 +45,7 @@ var DefaultQuestions = []string{"Which region takes over?", "How long may a reco
 // completions of the base and of every adapter, and one long prompt. Each
 // question is asked twice; answers that are not stable cannot judge anything.
 func Record(ctx context.Context, c *openai.Client, r Recording) (probes.ProbeSet, error) {
-	set := probes.ProbeSet{Schema: probes.Schema, HardwareClass: r.HardwareClass, Residency: r.Residency, Subject: r.Subject, Tolerance: r.Tolerance}
+	set := probes.ProbeSet{Schema: probes.Schema, HardwareClass: r.HardwareClass, Residency: r.Residency, Subject: r.Subject, Tolerance: r.Tolerance, Basis: r.Basis}
 	models, err := c.Models(ctx)
 	if err != nil {
 		return set, fmt.Errorf("asking for the served models: %w", err)
@@ -117,6 +123,9 @@ func (r *recorder) all(ctx context.Context, base openai.Model, adapters []string
 		}
 		seen = append(seen, ids...)
 	}
+	if err := errors.Join(r.tools(ctx, base.ID), r.json(ctx, base.ID)); err != nil {
+		return err
+	}
 	return r.long(ctx, base, seen)
 }
 
@@ -134,12 +143,12 @@ func (r *recorder) question(ctx context.Context, base string, adapters []string,
 	if err == nil { // a model without a chat template is asked in plain text
 		prompt = r.last().Want.PromptIDs
 	}
-	if err := r.completion(ctx, base, id+"-base", "", prompt); err != nil {
+	if err := r.completion(ctx, base, id+"-base", prompt, r.maxTokens()); err != nil {
 		return nil, err
 	}
 	baseAnswer := r.last().Want
 	for _, adapter := range adapters {
-		if err := r.completion(ctx, adapter, id+"-"+adapter, "", prompt); err != nil {
+		if err := r.completion(ctx, adapter, id+"-"+adapter, prompt, r.maxTokens()); err != nil {
 			return nil, err
 		}
 		if !probes.Inert(r.last().Want, baseAnswer) {
@@ -149,13 +158,22 @@ func (r *recorder) question(ctx context.Context, base string, adapters []string,
 	return prompt, nil
 }
 
-// long records one prompt that is as long as the model allows (at most 4096
-// tokens): a lost rope setting shows only there.
+// long records one prompt that is as long as the model allows, up to 4096 tokens, and
+// an eighth beyond the length of unscaled positions where that is more: a lost rope
+// setting shows only there.
 func (r *recorder) long(ctx context.Context, base openai.Model, ids []int) error {
 	if base.MaxModelLen == nil || len(ids) == 0 {
 		return nil
 	}
-	length := min(*base.MaxModelLen-r.maxTokens(), longPrompt)
+	original := r.recording.Original
+	tokens := r.maxTokens()
+	if *base.MaxModelLen-tokens <= original {
+		tokens = 1
+	}
+	length := min(*base.MaxModelLen-tokens, max(longPrompt, original+original/8))
+	if original > 0 && length <= original {
+		r.lacks("a prompt beyond %d tokens, the length before positions are scaled: max_model_len is %d", original, *base.MaxModelLen)
+	}
 	if length <= len(ids) {
 		return nil
 	}
@@ -163,14 +181,18 @@ func (r *recorder) long(ctx context.Context, base openai.Model, ids []int) error
 	for len(prompt) < length {
 		prompt = append(prompt, ids[:min(len(ids), length-len(prompt))]...)
 	}
-	return r.completion(ctx, base.ID, "long-context", "", prompt)
+	return r.completion(ctx, base.ID, "long-context", prompt, tokens)
+}
+
+func (r *recorder) lacks(format string, args ...any) {
+	r.set.Lacks = append(r.set.Lacks, fmt.Sprintf(format, args...))
 }
 
 func (r *recorder) maxTokens() int { return max(r.recording.MaxTokens, 1) }
 
-func (r *recorder) completion(ctx context.Context, model, id, differs string, prompt []int) error {
-	sampling := openai.Sampling{MaxTokens: openai.Ptr(r.maxTokens()), Temperature: openai.Ptr(0.0), ReturnTokenIDs: true, ReturnTokensAsTokenIDs: true}
-	return r.ask(ctx, probes.Probe{ID: id, Kind: probes.KindCompletion, Model: model, DiffersFrom: differs},
+func (r *recorder) completion(ctx context.Context, model, id string, prompt []int, tokens int) error {
+	sampling := openai.Sampling{MaxTokens: openai.Ptr(tokens), Temperature: openai.Ptr(0.0), ReturnTokenIDs: true, ReturnTokensAsTokenIDs: true}
+	return r.ask(ctx, probes.Probe{ID: id, Kind: probes.KindCompletion, Model: model},
 		openai.CompletionRequest{Model: model, Prompt: openai.Prompt{IDs: prompt}, Logprobs: openai.Ptr(topTokens), Sampling: sampling})
 }
 

@@ -65,7 +65,7 @@ func redAnswers(res probe.Result) []string {
 func countCompletions(set probes.ProbeSet) int {
 	n := 0
 	for _, p := range set.Probes {
-		if p.Kind == probes.KindCompletion {
+		if probes.Greedy(p.Kind) {
 			n++
 		}
 	}

@@ -209,7 +209,7 @@ func (w *World) recorded(ctx context.Context, m *manifest.Manifest) (probes.Prob
 		if subject := manifest.SubjectOf(m); set.Subject != subject {
 			return set, refuse(fmt.Errorf("recorded probes %s belong to another model or engine (%.12s, this release is %.12s)", f.Path, set.Subject.Hex, subject.Hex), "record them anew with drkit probe record")
 		}
-		return set, errors.Join(w.sameName(set), everyAdapter(set, adapters(m)))
+		return set, errors.Join(w.sameName(set), everyAdapter(set, adapters(m)), beyondOriginal(set, m.Annotations.Model.OriginalLength()))
 	}
 	return probes.ProbeSet{}, refuse(errors.New("the release has no recorded probes: nobody could tell whether the answers are right"), "name a file as engine.probes, record it with drkit probe record, then release it: drkit manifest build -o m.json, drkit replicate --manifest m.json")
 }
@@ -242,6 +242,24 @@ func everyAdapter(set probes.ProbeSet, names []string) error {
 	}
 	return refuse(fmt.Errorf("the recorded probes do not show that these adapters are applied: %s", strings.Join(missing, ", ")),
 		"record them anew with drkit probe record from an engine that serves every adapter, with questions that the adapter answers unlike its base")
+}
+
+// beyondOriginal refuses probes that stay within the length of unscaled positions: a
+// scaling that is lost shows only beyond it. An engine that serves no longer prompts
+// than that has nothing to lose.
+func beyondOriginal(set probes.ProbeSet, original int) error {
+	longest, served := 0, 0
+	for _, p := range set.Probes {
+		served = max(served, p.Want.MaxModelLen)
+		if p.Kind == probes.KindCompletion && p.DiffersFrom == "" {
+			longest = max(longest, len(p.Want.PromptIDs))
+		}
+	}
+	if original == 0 || longest > original || served > 0 && served-1 <= original { // a prompt of served-1 tokens is the longest
+		return nil
+	}
+	return refuse(fmt.Errorf("the model's positions are scaled beyond %d tokens, and the longest recorded prompt has %d: a lost scaling would not be noticed", original, longest),
+		"record the probes anew with drkit probe record")
 }
 
 // readAll reads a small object whole.

@@ -1,5 +1,7 @@
 package openai
 
+import "encoding/json"
+
 // ChatRequest is the body of /v1/chat/completions.
 type ChatRequest struct {
 	Model               string    `json:"model"`
@@ -8,6 +10,14 @@ type ChatRequest struct {
 	TopLogprobs         *int      `json:"top_logprobs,omitempty"`
 	MaxCompletionTokens *int      `json:"max_completion_tokens,omitempty"`
 	Sampling
+}
+
+// ToolRequest is a ChatRequest that offers tools or bounds the form of the answer.
+// Both are as the API has them: this package does not look into them.
+type ToolRequest struct {
+	ChatRequest
+	Tools          json.RawMessage `json:"tools,omitempty"`
+	ResponseFormat json.RawMessage `json:"response_format,omitempty"`
 }
 
 // ChatCompletion is the answer of /v1/chat/completions.

@@ -102,6 +102,11 @@ func (c *Client) Completion(ctx context.Context, r CompletionRequest) (Completio
 
 // Chat runs one chat completion to its end. r.Stream must be false.
 func (c *Client) Chat(ctx context.Context, r ChatRequest) (ChatCompletion, error) {
+	return c.ChatWith(ctx, ToolRequest{ChatRequest: r})
+}
+
+// ChatWith is Chat with tools or a form of the answer.
+func (c *Client) ChatWith(ctx context.Context, r ToolRequest) (ChatCompletion, error) {
 	var out ChatCompletion
 	if r.Stream {
 		return out, errors.New("a streamed chat needs StreamChat, not Chat")

@@ -68,6 +68,9 @@ type TokenizeRequest struct {
 	AddSpecialTokens    *bool     `json:"add_special_tokens,omitempty"`
 	AddGenerationPrompt *bool     `json:"add_generation_prompt,omitempty"`
 	ReturnTokenStrs     bool      `json:"return_token_strs,omitempty"`
+
+	// Tools are offered to a chat's template, in the form of the chat API.
+	Tools json.RawMessage `json:"tools,omitempty"`
 }
 
 // TokenizeResponse is the answer of /tokenize.
@@ -78,23 +81,36 @@ type TokenizeResponse struct {
 	TokenStrs   []string `json:"token_strs"`
 }
 
-// Message is one turn of a chat. Only text content is supported.
+// Message is one turn of a chat. Only text content is supported. ToolCalls are read
+// from answers.
 type Message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
+	Role      string     `json:"role"`
+	Content   string     `json:"content"`
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+}
+
+// ToolCall is a tool that an answer calls; Arguments is JSON as the model wrote it.
+type ToolCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
 }
 
 // UnmarshalJSON reads content as a text, null, or a list of text parts, which
 // are joined by newlines as vLLM joins them.
 func (m *Message) UnmarshalJSON(b []byte) error {
 	var raw struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
+		Role      string          `json:"role"`
+		Content   json.RawMessage `json:"content"`
+		ToolCalls []ToolCall      `json:"tool_calls"`
 	}
 	if err := json.Unmarshal(b, &raw); err != nil {
 		return err
 	}
-	*m = Message{Role: raw.Role}
+	*m = Message{Role: raw.Role, ToolCalls: raw.ToolCalls}
 	if len(raw.Content) == 0 || json.Unmarshal(raw.Content, &m.Content) == nil {
 		return nil
 	}

@@ -45,6 +45,8 @@ func (e *Engine) serveTokenize(w http.ResponseWriter, r *http.Request) {
 	var ids []int
 	var err error
 	switch {
+	case given(req.Tools, `[]`):
+		err = badRequest("the stand-in engine does not support tools")
 	case req.Prompt != nil:
 		ids = e.tok.Encode(*req.Prompt, isTrue(req.AddSpecialTokens, true))
 	case len(req.Messages) > 0:

@@ -57,7 +57,9 @@ func (s ProbeSet) Validate() error {
 		ids[p.ID] = true
 		if p.Kind == KindCompletion {
 			completions++
-			problems = append(problems, p.checkCompletion())
+		}
+		if Greedy(p.Kind) {
+			problems = append(problems, p.checkGreedy())
 		}
 	}
 	for _, p := range s.Probes {
@@ -71,7 +73,7 @@ func (s ProbeSet) Validate() error {
 	return errors.Join(problems...)
 }
 
-func (p Probe) checkCompletion() error {
+func (p Probe) checkGreedy() error {
 	w := p.Want
 	if len(w.TokenIDs) == 0 || len(w.Logprobs) != len(w.TokenIDs) || len(w.Top) != len(w.TokenIDs) {
 		return fmt.Errorf("probe %s has %d token ids, %d log probabilities and %d top lists: want equally many, and some", p.ID, len(w.TokenIDs), len(w.Logprobs), len(w.Top))

@@ -105,7 +105,7 @@ func TestDecodeRefusesWhatCannotJudge(t *testing.T) {
 		t.Fatalf("a good set: %v", err)
 	}
 	for name, change := range map[string][2]string{
-		"newer schema":    {"drkit.probes/1.0", "drkit.probes/2.0"},
+		"newer schema":    {"drkit.probes/1.1", "drkit.probes/2.0"},
 		"no tolerance":    {`"tolerance": 0.1`, `"tolerance": 0`},
 		"no completion":   {`"completion"`, `"tokenize"`},
 		"unknown field":   {`"engine"`, `"engine_"`},
@@ -119,6 +119,72 @@ func TestDecodeRefusesWhatCannotJudge(t *testing.T) {
 		}
 		if _, err := probes.Decode([]byte(text)); err == nil {
 			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// TestRunnersUp: the other likely tokens of a place count, within twice the tolerance;
+// rare ones do not.
+func TestRunnersUp(t *testing.T) {
+	want := answer([]int{280}, -0.5, 1, 38) // token 38 at -1.5
+	for name, c := range map[string]struct {
+		top  map[int]float64
+		want string
+	}{
+		"equal":                  {map[int]float64{280: -0.5, 38: -1.5}, ""},
+		"low bits":               {map[int]float64{280: -0.5, 38: -1.69}, ""},
+		"too far":                {map[int]float64{280: -0.5, 38: -1.71}, "top log probabilities of token 0"},
+		"gone":                   {map[int]float64{280: -0.5, 7: -1.9}, "top log probabilities of token 0"},
+		"gone by a close call":   {map[int]float64{280: -0.5, 7: -1.6}, ""},
+		"not a number":           {map[int]float64{280: -0.5, 38: math.NaN()}, "top log probabilities of token 0"},
+		"likely in its own list": {map[int]float64{280: -0.5, 38: -1.5, 9: -1.6}, ""},
+	} {
+		got := probes.Answer{PromptIDs: want.PromptIDs, TokenIDs: want.TokenIDs, Logprobs: want.Logprobs, Finish: want.Finish, Top: []map[int]float64{c.top}}
+		found := probes.Compare(probes.Probe{ID: "q", Kind: probes.KindCompletion, Want: want}, got, 0.1)
+		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || !strings.Contains(found[0].What, c.want)) {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+	rare := answer([]int{280}, -0.5, 2.5, 38)
+	got := rare
+	got.Top = []map[int]float64{{280: -0.5, 38: -4}}
+	if found := probes.Compare(probes.Probe{ID: "q", Kind: probes.KindCompletion, Want: rare}, got, 0.1); len(found) > 0 {
+		t.Errorf("a rare token counts: %v", found)
+	}
+}
+
+// TestToolsAndJSON: which tool is called with what, and that JSON mode makes an object.
+func TestToolsAndJSON(t *testing.T) {
+	call := answer([]int{280}, -0.1, 8, 38)
+	call.ToolCalls = []probes.ToolCall{{Name: "region_status", Arguments: `{"region":"eu-west-1"}`}}
+	words, other := call, call
+	words.ToolCalls = nil
+	other.ToolCalls = []probes.ToolCall{{Name: "region_status", Arguments: `{"region":"us-east-1"}`}}
+	object := answer([]int{280}, -0.5, 0.05, 38)
+	object.Text = `{"region": "eu-west-1"}`
+	broken := answer([]int{38}, -0.5, 0.05, 280) // a close call, after which all may differ
+	broken.Text = "The region is eu-west-1."
+	another := broken
+	another.Text = `{"takes_over": "eu-west-1"}`
+	cut := broken
+	cut.Text, cut.Finish = `{"takes_over": "eu-`, "length"
+	for name, c := range map[string]struct {
+		kind      string
+		want, got probes.Answer
+		says      string
+	}{
+		"the same call":     {probes.KindTools, call, call, ""},
+		"no call":           {probes.KindTools, call, words, "tool calls"},
+		"a call too many":   {probes.KindTools, words, call, "tool calls"},
+		"another argument":  {probes.KindTools, call, other, "tool calls"},
+		"the same object":   {probes.KindJSON, object, object, ""},
+		"words":             {probes.KindJSON, object, broken, "JSON mode"},
+		"another object":    {probes.KindJSON, object, another, ""},
+		"an object cut off": {probes.KindJSON, object, cut, ""},
+	} {
+		found := probes.Compare(probes.Probe{ID: "q", Kind: c.kind, Want: c.want}, c.got, 0.1)
+		if c.says == "" && len(found) > 0 || c.says != "" && (len(found) != 1 || found[0].What != c.says) {
+			t.Errorf("%s: %v", name, found)
 		}
 	}
 }
