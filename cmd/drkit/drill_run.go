@@ -384,8 +384,8 @@ func (d *drillPlan) world(start drill.RunStarted) *step.World {
 		Service: d.svc.Metadata.Name, Release: d.o.Release, Served: d.served(), WorkDir: d.dir, By: operator(),
 		Source: stepRegion(d.source), Target: stepRegion(d.target),
 		Launcher: d.launcher, UndoLaunch: undoLaunch(d.launcher), Validate: process.Validate,
-		OpenDir:   func(path string) store.ReadWriter { return dir.Plain(path) },
-		NewRouter: newRouter, Router: d.router(), Objectives: start.Objectives, Waivers: waivers(d.svc), HTTP: httpClient(),
+		OpenDir: func(path string) store.ReadWriter { return dir.Plain(path) },
+		Self:    selfReach(), NewRouter: newRouter, Router: d.router(), Objectives: start.Objectives, Waivers: waivers(d.svc), HTTP: httpClient(),
 		Measured: d.earlierStart, Back: step.Back(d.playbook), Production: d.production,
 		Mode: d.playbook.Mode, Dir: d.svc.Dir, Web: webClient(), UndoCommand: undoLaunch(d.launcher),
 	}
@@ -401,7 +401,8 @@ func (d *drillPlan) world(start drill.RunStarted) *step.World {
 
 func stepRegion(c copyOf) step.Region {
 	return step.Region{Name: c.region.Name, Residency: c.region.Residency, Store: c.store, State: c.state,
-		Location: c.region.Store.URL(), StateLocation: c.region.State.URL(), Command: c.region.Canary.Command}
+		Location: c.region.Store.URL(), StateLocation: c.region.State.URL(), Command: c.region.Canary.Command,
+		Addresses: addressesOf(c.region, os.Getenv)}
 }
 
 // served is the model name that canaries serve and traffic asks for: the one in

@@ -85,7 +85,7 @@ func newRoot(s *streams) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(err, "see `"+c.CommandPath()+" --help`") })
 	root.AddCommand(
 		newManifest(s), newVerify(s, runVerify), newReplicate(s, runReplicate), newRestore(s, runRestore),
-		newProbe(s), newDrill(s), newRoute(s), newPlaybook(s), newRules(s), newDemo(s, runDemo), newInit(s, runInit), newEngine(s), newVersion(s),
+		newProbe(s), newDrill(s), newRoute(s), newPlaybook(s), newRules(s), newDemo(s, runDemo), newInit(s, runInit), newEngine(s), newReach(s), newVersion(s),
 	)
 	for _, c := range append(commandTree(root), root) {
 		finish(c)

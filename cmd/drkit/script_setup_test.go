@@ -90,11 +90,11 @@ func writeService(dir string) error {
 		"windows: 3, window: 1s, min_requests: 5", "windows: 1, window: 1s, min_requests: 8")
 }
 
-var listening = regexp.MustCompile(`on (http://127\.0\.0\.1:\d+)`)
+var listening = regexp.MustCompile(`on (http://127\.0\.0\.\d:\d+)`)
 
 // record asks an engine on the sources, as a person does before the first release.
 func (f *fixture) record() error {
-	engine := exec.Command("drkit", "engine", "models/support-tiny", "--port", "0", "--served-model-name", demo.Served, "--adapter", "billing=models/billing")
+	engine := exec.Command("drkit", "engine", filepath.Join(f.dir, "models", "support-tiny"), "--port", "0", "--served-model-name", demo.Served, "--adapter", "billing="+filepath.Join(f.dir, "models", "billing"))
 	engine.Dir = f.dir
 	log, err := engine.StderrPipe()
 	if err != nil {

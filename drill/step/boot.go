@@ -54,7 +54,7 @@ func (r *replica) lastWords() string {
 }
 
 func (b boot) Check(_ context.Context, s playbooks.Step) []error {
-	side, err := b.w.regionOf(s)
+	_, side, err := b.options(s)
 	if err != nil {
 		return []error{err}
 	}
@@ -108,13 +108,33 @@ func adapters(m *manifest.Manifest) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
+// bootOptions are those of the step.
+type bootOptions struct {
+	Region    string `yaml:"region" strict:"enum=source|target"`
+	Isolation string `yaml:"isolation" strict:"enum=prove|report"`
+}
+
+func (b boot) options(s playbooks.Step) (bootOptions, *Region, error) {
+	o := bootOptions{Isolation: isolationProve}
+	if err := s.Decode(&o); err != nil {
+		return o, nil, err
+	}
+	side, err := b.w.side(o.Region)
+	return o, side, err
+}
+
 func (b boot) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
-	side, err := b.w.regionOf(s)
+	o, side, err := b.options(s)
 	if err != nil {
 		return err
 	}
 	if b.w.manifest == nil {
 		return missing("boot", "preflight")
+	}
+	if b.w.isTarget(side) {
+		if err := b.w.rendered(ctx, sc); err != nil {
+			return err
+		}
 	}
 	r, watch, err := b.launch(ctx, side, sc)
 	if err != nil {
@@ -129,7 +149,10 @@ func (b boot) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 	if err := errors.Join(watch.report(sc), platform.loaded(watch), b.component(ctx, r, sc)); err != nil {
 		return err
 	}
-	return b.green(sc, r)
+	if err := b.green(sc, r); err != nil || !b.w.isTarget(side) {
+		return err
+	}
+	return b.w.isolated(ctx, sc, r, o.Isolation)
 }
 
 func (b boot) launch(ctx context.Context, side *Region, sc drill.Scope) (*replica, *logWatch, error) {

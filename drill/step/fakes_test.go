@@ -34,9 +34,10 @@ const (
 // launcher starts replicas that are handlers on the lab's network.
 type launcher struct {
 	lab     *lab
-	engines map[string]*engine // by replica name
-	broken  string             // name of a replica whose Stop does not work
-	silent  bool               // cannot list what runs
+	engines map[string]*engine                  // by replica name
+	broken  string                              // name of a replica whose Stop does not work
+	inside  func(argv []string) ([]byte, error) // what runs beside a replica; nil: nothing can
+	silent  bool                                // cannot list what runs
 
 	mu      sync.Mutex
 	running map[string]*replica
@@ -119,6 +120,13 @@ func (r *replica) ID() string                                       { return r.n
 func (r *replica) Endpoint() string                                 { return r.url }
 func (r *replica) Log(ctx context.Context) iter.Seq2[string, error] { return r.log.lines(ctx) }
 func (r *replica) Exited() <-chan struct{}                          { return r.exited }
+
+func (r *replica) Run(_ context.Context, argv []string) ([]byte, error) {
+	if r.launcher.inside == nil {
+		return nil, errors.New("nothing runs here")
+	}
+	return r.launcher.inside(argv)
+}
 
 func (r *replica) ExitState() string {
 	r.mu.Lock()

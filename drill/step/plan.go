@@ -52,7 +52,7 @@ func (r restoreStep) Plan(s playbooks.Step) []drill.PlannedChange {
 }
 
 func (b boot) Plan(s playbooks.Step) []drill.PlannedChange {
-	side, err := b.w.regionOf(s)
+	_, side, err := b.options(s)
 	if err != nil {
 		return nil
 	}

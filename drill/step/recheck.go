@@ -156,7 +156,7 @@ func (w *World) found(ctx context.Context, run, name string) (drill.Replica, err
 
 // Recheck: the canary lives, is healthy and serves the models of the release.
 func (b boot) Recheck(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
-	side, err := b.w.regionOf(s)
+	_, side, err := b.options(s)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ type Region struct {
 	Command                 []string          // canary command of launcher process
 	Env                     map[string]string // added to the canary's environment
 	Deployed                *Deployed         // its canary is made from the deploy files; nil: Command starts it from restored files
+	Addresses               []Address         // where its store, registry, engines and routers are
 }
 
 // RouterCommand starts the rehearsal router.
@@ -73,6 +74,7 @@ type World struct {
 	Objectives     drill.Objectives
 	Waivers        []manifest.Waiver
 	HTTP           *http.Client
+	Self           []string // drkit's own command that tries addresses (package reach), for isolation; nil: there is none
 	// Measured is how long an earlier canary of a release took to start in the
 	// target; false where there was none. nil: nobody knows.
 	Measured func(release string) (rules.Start, bool)
@@ -299,8 +301,10 @@ func optionsOf(kind string) any {
 		return &verifyOptions{}
 	case "preflight":
 		return &preflightOptions{}
-	case "restore", "boot":
+	case "restore":
 		return &regionOption{}
+	case "boot":
+		return &bootOptions{}
 	case "traffic":
 		return &trafficOptions{}
 	case "run":
