@@ -2,6 +2,7 @@ package step
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,7 +153,7 @@ type ended struct {
 	state string // "exit status 3", "signal: killed"
 	took  time.Duration
 	lines int    // of its output
-	last  string // the last line that says something
+	last  string // the last line that says something, of stderr if there is one
 	out   string // the first bytes of stdout
 	left  bool   // children held its output and were ended
 }
@@ -167,17 +168,18 @@ func (p program) run(ctx context.Context, line func(string)) (ended, error) {
 	var mu sync.Mutex
 	var e ended
 	stdout := &head{limit: maxStdout}
-	lines := func() *lineWriter {
+	var said, complained string
+	lines := func(last *string) *lineWriter {
 		return &lineWriter{say: func(text string) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.lines++; strings.TrimSpace(text) != "" {
-				e.last = text
+				*last = text
 			}
 			line(text)
 		}}
 	}
-	one, two := lines(), lines()
+	one, two := lines(&said), lines(&complained)
 	out, errs := hide.Writer(tee{one, stdout}), hide.Writer(two)
 	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.dir, p.env, out, errs
@@ -195,6 +197,7 @@ func (p program) run(ctx context.Context, line func(string)) (ended, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	e.took, e.out, e.left = time.Since(began), stdout.String(), errors.Is(err, exec.ErrWaitDelay)
+	e.last = cmp.Or(complained, said)
 	e.code, e.state = cmd.ProcessState.ExitCode(), cmd.ProcessState.String()
 	if ctx.Err() != nil {
 		return e, fmt.Errorf("the command was ended: %w", context.Cause(ctx))

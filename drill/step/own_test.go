@@ -322,8 +322,7 @@ func TestRunUndo(t *testing.T) {
 // TestRunUndoByAnotherProcess: after a kill the journal is all that is left.
 func TestRunUndoByAnotherProcess(t *testing.T) {
 	o := newOwn(t)
-	run, err := o.run(`id: x, kind: run, with: {command: [sh, -c, "echo on > state"], undo: [sh, -c, "echo $COLOUR > state"], set: {COLOUR: blue}}`)
-	if err != nil {
+	if _, err := o.run(`id: x, kind: run, with: {command: [sh, -c, "echo on > state"], undo: [sh, -c, "echo $COLOUR > state"], set: {COLOUR: blue}}`); err != nil {
 		t.Fatal(err)
 	}
 	for n, e := range o.journal.events { // as far as the step's end
@@ -335,7 +334,7 @@ func TestRunUndoByAnotherProcess(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(o.world.Dir, "state"), []byte("on"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run, err = drill.Abort(t.Context(), o.journal, o.undos())
+	run, err := drill.Abort(t.Context(), o.journal, o.undos())
 	if err != nil || run.Finished.Verdict != drill.Aborted || len(run.Left()) > 0 {
 		t.Fatalf("%v, left %v", err, run.Left())
 	}
@@ -577,7 +576,7 @@ func TestHuman(t *testing.T) {
 	o.world.People = &step.People{}
 	o.world.People.Give("call", step.Ack{By: "carol", Via: "command line"})
 	o.want(ask, drill.Passed, "human:call", drill.Passed, "carol said so")
-	if run, err = o.run(ask); errext.StatusOf(err) != errext.Paused {
+	if _, err = o.run(ask); errext.StatusOf(err) != errext.Paused {
 		t.Errorf("given once, counted twice: %v", err)
 	}
 	o.world.People.Give("call", step.Ack{Via: "command line"})
