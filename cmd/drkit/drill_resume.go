@@ -19,6 +19,7 @@ import (
 type resumeOptions struct {
 	drillOptions
 	Run string
+	Ack ackOption
 }
 
 func newDrillResume(s *streams, run func(context.Context, *streams, resumeOptions) error) *cobra.Command {
@@ -39,6 +40,7 @@ failed gets no second try: drkit drill abort takes it back.
 Status 3: it cannot be gone on with, or not now, and is as it was. Status 7: it is held
 again, and the command that goes on is printed. Else as drkit drill run.`,
 		Example: `  drkit drill resume
+  drkit drill resume --ack handover --by "Mei Lin"
   drkit drill resume 01JD0Z0000RUN000000000000A`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -54,11 +56,15 @@ again, and the command that goes on is printed. Else as drkit drill run.`,
 	c.Flags().StringVar(&o.Playbook, "playbook", "", "the playbook of the run, where it is not that of drkit.yaml: built-in name or file")
 	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH, html=PATH, json=PATH or junit=PATH (repeatable)")
 	c.Flags().StringVar(&o.Metrics, "metrics", "", "also write the state of all runs for Prometheus' textfile collector to this file")
+	o.Ack.addFlags(c)
 	return c
 }
 
 func runDrillResume(ctx context.Context, s *streams, o resumeOptions) error {
 	if err := o.outputOption.check(); err != nil {
+		return err
+	}
+	if err := o.Ack.check(); err != nil {
 		return err
 	}
 	mode, err := o.mode(s)
@@ -99,6 +105,9 @@ func runDrillResume(ctx context.Context, s *streams, o resumeOptions) error {
 	}
 	d, err := o.plan(was)
 	if err != nil {
+		return err
+	}
+	if d.words, err = o.Ack.people(was); err != nil {
 		return err
 	}
 	run, err := d.resume(ctx, s, mode, journal)

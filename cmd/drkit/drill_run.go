@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,6 +182,7 @@ type drillPlan struct {
 	began    time.Time
 
 	production step.Production // empty unless the mode is live
+	words      *step.People    // what people said before it goes on; nil: nothing
 }
 
 func newDrillPlan(o drillOptions) (*drillPlan, error) {
@@ -282,7 +284,9 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 func (d *drillPlan) drive(ctx context.Context, s *streams, mode string, start drill.RunStarted, journal *ledger.Journal, chain *ledger.Chain,
 	begin func(context.Context, *drill.Runner) (*drill.Run, error)) (*drill.Run, error) {
 	world := d.world(start)
-	world.Redact, world.People = s.Redactor, &step.People{}
+	people := cmp.Or(d.words, &step.People{})
+	people.Here = mode == "tty"
+	world.Redact, world.People = s.Redactor, people
 	if len(d.policy.People) > 0 || d.o.SelfApprove != "" {
 		world.Approvals = d.tally(chain, start.PlanHash)
 	}
@@ -293,6 +297,7 @@ func (d *drillPlan) drive(ctx context.Context, s *streams, mode string, start dr
 	pause, paused := pausing()
 	display, closeDisplay := newDisplay(ctx, s, mode, func() { abort(signalCause{syscall.SIGINT}) }, leave, func(o *tui.Options) {
 		o.Pause, o.Earlier = pause, earlierSteps(d.svc.Run.Dir.Path, start)
+		o.Ack = func(id string) { people.Give(id, step.Ack{By: operator(), Via: "screen"}) }
 	})
 	runner := &drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Checks: d.checks(start), Undo: undos(), Leave: left, Pause: paused, Stop: d.killSwitch}
 	run, err := begin(causeWithStatus(ctx), runner)
