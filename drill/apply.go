@@ -58,6 +58,8 @@ func (r *Run) fits(e Event) error {
 		return fmt.Errorf("comes from process %d after process %d", e.Proc, r.Last.Proc)
 	case e.Mono < 0 || e.Proc == r.Last.Proc && e.Mono < r.Last.Mono:
 		return fmt.Errorf("is earlier (%v) than the event before it (%v)", e.Mono, r.Last.Mono)
+	case e.Type == TypeAdopted && r.ID != "":
+		return nil // a person may take something over at any time, also after the end
 	case e.Proc != r.Last.Proc && r.ID != "" && e.Type != TypeRunAborting && e.Type != TypeResumed:
 		return fmt.Errorf("comes from a second process, which has neither aborted nor resumed the run")
 	case r.Finished != nil && e.Type != TypeRunAborting:

@@ -61,14 +61,72 @@ type Adopted struct {
 	By   string `json:"by"`
 }
 
+// checkAdopted lets a person take over what is there and not the run's only proof: at
+// the end of a run what was not taken back then stays a fault of it.
 func checkAdopted(r *Run, _ Event, a Adopted) error {
-	if c := r.change(a.ID); c != nil && c.Undone {
-		return fmt.Errorf("adopts change %q, which was taken back", a.ID)
+	if err := r.knows(a.ID); err != nil {
+		return err
 	}
-	return r.knows(a.ID)
+	switch c := r.change(a.ID); {
+	case a.By == "":
+		return errors.New("does not say who takes it over")
+	case !c.Done:
+		return fmt.Errorf("adopts change %q, which was not made", a.ID)
+	case c.Undone:
+		return fmt.Errorf("adopts change %q, which was taken back", a.ID)
+	case r.Finished != nil && c.Kept == "" && c.Adopted == "":
+		return fmt.Errorf("adopts change %q, which the run's end could not take back", a.ID)
+	}
+	return nil
 }
 
 func foldAdopted(r *Run, _ Event, a Adopted) { r.change(a.ID).Adopted = a.By }
+
+// Adopt journals, as a process of its own, that somebody took over what changes of a
+// run made: their undo is dropped. The journal's lock tells whether the run's process
+// still lives; opening the journal takes it. What the changes made must carry another
+// mark before, so that nobody collects it.
+func Adopt(j Journal, ids []string, by string, also ...Handler) (*Run, error) {
+	run, err := Replay(j.Events())
+	if err != nil {
+		return run, err
+	}
+	x := &exec{
+		id: run.ID, proc: run.Last.Proc + 1, run: run, began: time.Now(), stop: func(error) {},
+		handlers: append([]Handler{j}, also...), closing: true, busy: map[string]chan struct{}{},
+	}
+	for _, id := range ids {
+		c := run.change(id)
+		if c == nil {
+			return run, run.knows(id)
+		}
+		if err := x.emit(c.Step, c.Attempt, TypeAdopted, Adopted{ID: id, What: c.What, By: by}); err != nil {
+			return run, err
+		}
+	}
+	return run, nil
+}
+
+// CutOver says whether production's traffic was moved by a live run and stays moved,
+// as far as its journal says; why not, otherwise.
+func (r *Run) CutOver() (moved bool, why string) {
+	if !Live(r.Plan.Mode) {
+		return false, "a run of mode " + r.Plan.Mode + " moves nothing of production"
+	}
+	why = "no step of the run moved production's traffic"
+	for _, s := range r.Steps {
+		for _, c := range r.Changes {
+			if c.Step != s.ID || s.Kind != "cutover" || !c.Done {
+				continue
+			}
+			if !c.Undone {
+				return true, ""
+			}
+			why = "the cutover was taken back"
+		}
+	}
+	return false, why
+}
 
 // PlannedChange is what a step would change, for people: what, by which call, and
 // how it would be taken back.

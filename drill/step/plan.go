@@ -29,7 +29,7 @@ var (
 
 func (p preflight) Plan(playbooks.Step) []drill.PlannedChange {
 	return []drill.PlannedChange{{What: "lock of " + p.w.Service + " in region " + p.w.Target.Name, Undo: "lock.release",
-		How: "write " + lockKey(p.w.Target.Name, p.w.Service) + " into " + p.w.Target.StateLocation + ", on the condition that it is not there"}}
+		How: "write " + LockKey(p.w.Target.Name, p.w.Service) + " into " + p.w.Target.StateLocation + ", on the condition that it is not there"}}
 }
 
 func (r restoreStep) Plan(s playbooks.Step) []drill.PlannedChange {

@@ -281,15 +281,15 @@ func refuse(err error, hint string) error {
 	return errext.WithHint(errext.WithStatus(err, errext.Refused), hint)
 }
 
-// lockKey is the lock of a service's drills in a region. Replication has its own.
-func lockKey(region, service string) string { return region + "/" + service + "/DRILL" }
+// LockKey is the lock of a service's drills in a region. Replication has its own.
+func LockKey(region, service string) string { return region + "/" + service + "/DRILL" }
 
 func (p preflight) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 	var o preflightOptions
 	if err := errors.Join(s.Decode(&o), p.w.noteLimits(sc, o), p.w.noteDeployed(sc), p.w.sayClasses(sc)); err != nil {
 		return err
 	}
-	key := lockKey(p.w.Target.Name, p.w.Service)
+	key := LockKey(p.w.Target.Name, p.w.Service)
 	u, err := ledger.LockArgs{Store: p.w.Target.StateLocation, Key: key, Run: sc.RunID()}.Undo()
 	if err != nil {
 		return err

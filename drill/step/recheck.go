@@ -42,7 +42,7 @@ var (
 // Recheck: the lock is still the run's own. Another run's is no reason to take this
 // run's changes back: a person has to look.
 func (p preflight) Recheck(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
-	key := lockKey(p.w.Target.Name, p.w.Service)
+	key := LockKey(p.w.Target.Name, p.w.Service)
 	holder, err := ledger.HolderOf(ctx, p.w.Target.State, key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):

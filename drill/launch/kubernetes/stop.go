@@ -117,14 +117,24 @@ func UndoLaunch(ctx context.Context, args []byte) error {
 	if err := json.Unmarshal(args, &a); err != nil {
 		return err
 	}
-	l, err := New(Options{Context: a.Context, Namespace: a.Namespace})
+	l, err := ForArgs(a)
 	if err != nil {
 		return err
 	}
-	if l.Server() != a.Server {
-		return errext.WithHint(fmt.Errorf("context %s leads to %s now, and the run was on %s", a.Context, l.Server(), a.Server), "use the kubeconfig that the run was started with (KUBECONFIG)")
-	}
 	return l.undo(ctx, a)
+}
+
+// ForArgs is a launcher on the cluster of an earlier process; another cluster under
+// the same context is refused.
+func ForArgs(a Args) (*Launcher, error) {
+	l, err := New(Options{Context: a.Context, Namespace: a.Namespace})
+	if err != nil {
+		return nil, err
+	}
+	if l.Server() != a.Server {
+		return nil, errext.WithHint(fmt.Errorf("context %s leads to %s now, and the run was on %s", a.Context, l.Server(), a.Server), "use the kubeconfig that the run was started with (KUBECONFIG)")
+	}
+	return l, nil
 }
 
 func (l *Launcher) undo(ctx context.Context, a Args) error {

@@ -103,5 +103,6 @@ func (l *Launcher) clear(run, name string) {
 func (l *Launcher) forget(run, name string) {
 	_ = os.RemoveAll(l.home(run, name))
 	_ = os.Remove(l.path(run, name))
+	_ = os.Remove(l.adoptedPath(run, name))
 	_ = os.Remove(filepath.Join(l.Dir, run)) // fails while others of the run are there
 }

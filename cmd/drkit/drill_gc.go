@@ -1,0 +1,381 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drkit/drill"
+	"drkit/drill/launch/kubernetes"
+	"drkit/drill/launch/process"
+	"drkit/drill/ledger"
+	"drkit/drill/step"
+	"drkit/internal/errext"
+	"drkit/internal/service"
+	"drkit/internal/store"
+)
+
+// gcOptions are those of drill gc.
+type gcOptions struct {
+	serviceOption
+	outputOption
+	Yes bool
+}
+
+func newDrillGC(s *streams, run func(context.Context, *streams, gcOptions) error) *cobra.Command {
+	var o gcOptions
+	c := &cobra.Command{
+		Use:   "gc",
+		Short: "Find what runs left behind, and remove it",
+		Long: `Lists processes, Pods, locks and restored files that carry the label of a run which
+has ended, or whose lock has expired. What belongs to a run that lives, is held, or was
+cut off in the middle is listed and left: resume or abort it. What receives traffic is
+never removed: a router of drkit.yaml lists it, or its engine computes. Where that is
+not known it stays too. Without --yes nothing is removed.
+
+Status 3: something would have been removed and receives traffic, or may; 8: something
+was not proven to be gone.`,
+		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), s, o) },
+	}
+	o.serviceOption.addFlags(c)
+	o.outputOption.addFlags(c)
+	c.Flags().BoolVar(&o.Yes, "yes", false, "remove what is listed as removable")
+	return c
+}
+
+// leftover is what a run left behind.
+type leftover struct {
+	Kind      string `json:"kind"` // process, pod, lock, files
+	Run       string `json:"run"`
+	Name      string `json:"name"`
+	Where     string `json:"where"`
+	Removable bool   `json:"removable"`
+	Why       string `json:"why"`               // why it is left over, or why it stays
+	Traffic   bool   `json:"traffic,omitempty"` // it stays because it receives traffic, or may
+	Removed   bool   `json:"removed"`
+	Error     string `json:"error,omitempty"`
+
+	remove func(context.Context) error // proves its absence
+}
+
+func runDrillGC(ctx context.Context, s *streams, o gcOptions) error {
+	if err := o.outputOption.check(); err != nil {
+		return err
+	}
+	svc, err := o.load()
+	if err != nil {
+		return err
+	}
+	g := &collector{s: s, svc: svc, dir: svc.Run.Dir.Path, states: map[string]runState{}}
+	found, failed := g.all(ctx)
+	for i := range found {
+		if x := &found[i]; o.Yes && x.Removable {
+			if err := x.remove(ctx); err != nil {
+				x.Error = err.Error()
+				failed = append(failed, errext.WithStatus(fmt.Errorf("%s %s of run %s is not proven to be gone: %w", x.Kind, x.Name, x.Run, err), errext.Unclean))
+			} else {
+				x.Removed = true
+			}
+		}
+	}
+	if err := printLeftovers(s, o, found); err != nil {
+		return err
+	}
+	if len(failed) > 0 {
+		return errors.Join(failed...)
+	}
+	if slices.ContainsFunc(found, func(x leftover) bool { return x.Traffic }) {
+		return conclude(errext.Refused)
+	}
+	return nil
+}
+
+// collector looks for what runs left behind.
+type collector struct {
+	s      *streams
+	svc    *service.Service
+	dir    string
+	states map[string]runState
+}
+
+// runState is what a run is, as far as this folder knows.
+type runState struct {
+	over bool   // it has ended: what is left of it is a leftover
+	why  string // else why its things stay
+	run  *drill.Run
+}
+
+func (g *collector) state(run string) runState {
+	if s, ok := g.states[run]; ok {
+		return s
+	}
+	s := g.look(run)
+	g.states[run] = s
+	return s
+}
+
+func (g *collector) look(run string) runState {
+	path := ledger.Path(g.dir, run)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return runState{over: true, why: "its run has no journal here any more"}
+	}
+	if ledger.Live(g.dir, run) {
+		return runState{why: "its run is going on"}
+	}
+	r, err := ledger.LoadFile(path)
+	switch {
+	case err != nil:
+		return runState{run: r, why: "its run's journal cannot be read: drkit drill abort " + run}
+	case r.Held != nil:
+		return runState{run: r, why: "its run is held: drkit drill resume " + run + ", or abort"}
+	case r.Finished == nil:
+		return runState{run: r, why: "its run was cut off: drkit drill abort " + run + " takes it back in order"}
+	case len(r.Left()) > 0:
+		return runState{run: r, why: "its run's clean-up is not proven: drkit drill abort " + run}
+	}
+	return runState{over: true, run: r, why: "its run has ended"}
+}
+
+// kept says why a run's change of a kind stays on purpose, "" when it does not.
+func (s runState) kept(stepKind, side string) string {
+	if s.run == nil {
+		return ""
+	}
+	for _, c := range s.run.Changes {
+		if c.Undo.Kind != stepKind || !strings.Contains(c.What, side) {
+			continue
+		}
+		if c.Adopted != "" {
+			return "adopted by " + c.Adopted
+		}
+		if c.Kept != "" && !c.Undone {
+			return "it stays on purpose: " + c.Kept
+		}
+	}
+	return ""
+}
+
+func (g *collector) all(ctx context.Context) (found []leftover, failed []error) {
+	for _, look := range []func(context.Context) ([]leftover, error){g.processes, g.pods, g.locks, g.files} {
+		more, err := look(ctx)
+		found = append(found, more...)
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return found, failed
+}
+
+// processes are those of the process launcher.
+func (g *collector) processes(ctx context.Context) ([]leftover, error) {
+	l := newLauncher(g.svc)
+	ours, others, err := l.Runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []leftover
+	for _, run := range ours {
+		found, err := l.Find(ctx, run)
+		if err != nil {
+			return all, err
+		}
+		for _, r := range found {
+			all = append(all, g.process(ctx, l, run, r))
+		}
+	}
+	if len(others) > 0 {
+		fmt.Fprintf(g.s.Err, "drkit: note: processes of %s of other folders run here: %s\n", countOf(len(others), "run", "runs"), strings.Join(others, ", "))
+	}
+	return all, nil
+}
+
+func (g *collector) process(ctx context.Context, l *process.Launcher, run string, r drill.Replica) leftover {
+	x := leftover{Kind: "process", Run: run, Name: r.ID(), Where: r.Endpoint()}
+	x.remove = func(ctx context.Context) error {
+		args, err := json.Marshal(processArgs{l.Dir, run, r.ID()})
+		if err != nil {
+			return err
+		}
+		return stopProcess(ctx, args)
+	}
+	return g.judgeReplica(ctx, x, r, l.AdoptedBy(run, r.ID()), undoProcess)
+}
+
+// judgeReplica decides about something that runs.
+func (g *collector) judgeReplica(ctx context.Context, x leftover, r drill.Replica, adopted, undo string) leftover {
+	state := g.state(x.Run)
+	x.Why = state.why
+	switch {
+	case adopted != "":
+		x.Why = "adopted by " + adopted
+	case !state.over:
+	case state.kept(undo, x.Name) != "":
+		x.Why = state.kept(undo, x.Name)
+	default:
+		if why := g.receives(ctx, r); why != "" {
+			x.Why, x.Traffic = "it stays: "+why, true
+			return x
+		}
+		x.Removable = true
+	}
+	return x
+}
+
+// pods are those of every region whose canary is launched on Kubernetes.
+func (g *collector) pods(ctx context.Context) ([]leftover, error) {
+	var all []leftover
+	var errs []error
+	seen := map[string]bool{}
+	for i := range g.svc.Regions {
+		c := g.svc.Regions[i].Canary
+		if key := c.Context + "/" + c.Namespace; c.Launcher != "kubernetes" || seen[key] {
+			continue
+		} else {
+			seen[key] = true
+		}
+		l, err := kubernetes.New(kubernetes.Options{Context: c.Context, Namespace: c.Namespace})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		found, err := l.Leftovers(ctx)
+		errs = append(errs, err)
+		for _, r := range found {
+			all = append(all, g.pod(ctx, r))
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+func (g *collector) pod(ctx context.Context, r *kubernetes.Replica) leftover {
+	x := leftover{Kind: "pod", Run: r.RunID(), Name: r.ID(), Where: r.Pod(), remove: r.Stop}
+	_, err := os.Stat(ledger.Path(g.dir, r.RunID()))
+	foreign := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case r.AdoptedBy() != "":
+		x.Why = "adopted by " + r.AdoptedBy()
+		return x
+	case foreign && (r.Expires().IsZero() || now().Before(r.Expires())):
+		x.Why = "its run has no journal here, and it has not expired: drkit drill abort where it ran"
+		return x
+	}
+	by, err := r.RoutedBy(ctx)
+	if err != nil || by != "" {
+		x.Why, x.Traffic = "it stays: EndpointSlice "+by+" sends requests to it", true
+		if err != nil {
+			x.Why = "it stays: whether something routes to it is not known: " + err.Error()
+		}
+		return x
+	}
+	return g.judgeReplica(ctx, x, r, "", kubernetes.UndoKind)
+}
+
+// locks are those of drills in each target's state.
+func (g *collector) locks(ctx context.Context) ([]leftover, error) {
+	var all []leftover
+	var errs []error
+	for _, r := range g.svc.Targets() {
+		if r.State.IsZero() {
+			continue
+		}
+		state, err := openStore(r.State)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		key := step.LockKey(r.Name, g.svc.Metadata.Name)
+		h, err := ledger.HolderOf(ctx, state, key)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reading the lock %s of region %s: %w", key, r.Name, err))
+			continue
+		}
+		all = append(all, g.lock(r, state, key, h))
+	}
+	return all, errors.Join(errs...)
+}
+
+func (g *collector) lock(r *service.Region, state store.ReadWriter, key string, h ledger.Holder) leftover {
+	x := leftover{Kind: "lock", Run: h.Run, Name: key, Where: r.State.String(), remove: func(ctx context.Context) error { return ledger.Unlock(ctx, state, key, h.Run) }}
+	_, err := os.Stat(ledger.Path(g.dir, h.Run))
+	state2 := g.state(h.Run)
+	switch foreign := errors.Is(err, fs.ErrNotExist); {
+	case foreign && now().Before(h.Expires):
+		x.Why = "its run, taken by " + h.By + ", has no journal here, and the lock holds until " + h.Expires.UTC().Format(time.RFC3339)
+	case foreign:
+		x.Why, x.Removable = "it expired at "+h.Expires.UTC().Format(time.RFC3339)+"; its run, taken by "+h.By+", has no journal here", true
+	default:
+		x.Why, x.Removable = state2.why, state2.over
+	}
+	return x
+}
+
+// files are the releases that runs restored into their folders.
+func (g *collector) files(context.Context) ([]leftover, error) {
+	folders, err := filepath.Glob(filepath.Join(g.dir, "runs", "*", "restored", "*"))
+	if err != nil {
+		return nil, err
+	}
+	var all []leftover
+	for _, folder := range folders {
+		run := filepath.Base(filepath.Dir(filepath.Dir(folder)))
+		state, side := g.state(run), filepath.Base(folder)
+		x := leftover{Kind: "files", Run: run, Name: side, Where: folder, Why: state.why, Removable: state.over}
+		if why := state.kept(step.UndoFiles, side); why != "" && state.over {
+			x.Why, x.Removable = why, false
+		}
+		x.remove = func(ctx context.Context) error {
+			args, err := json.Marshal(step.FilesArgs{Dir: folder, Run: run})
+			if err != nil {
+				return err
+			}
+			return undos()[step.UndoFiles](ctx, args)
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+func printLeftovers(s *streams, o gcOptions, found []leftover) error {
+	if o.json() {
+		if found == nil {
+			found = []leftover{}
+		}
+		return writeJSON(s, struct {
+			Schema    string     `json:"schema"`
+			Leftovers []leftover `json:"leftovers"`
+		}{"drkit.drill-gc/1.0", found})
+	}
+	removable := 0
+	for _, x := range found {
+		word := "keep   "
+		switch {
+		case x.Removed:
+			word = "removed"
+		case x.Error != "":
+			word = "FAILED "
+		case x.Removable:
+			word = "left   "
+			removable++
+		}
+		printLine(s.Out, "%s  %-7s %s  run %s: %s", word, x.Kind, strings.TrimSpace(x.Name+" "+x.Where), x.Run, x.Why)
+	}
+	switch {
+	case len(found) == 0:
+		printLine(s.Out, "nothing is left of any run")
+	case removable > 0 && !o.Yes:
+		printLine(s.Out, "%s can be removed: give --yes", countOf(removable, "leftover", "leftovers"))
+	}
+	return nil
+}
