@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drkit/drill"
+	"drkit/drill/launch/process"
+	"drkit/drill/ledger"
+	"drkit/internal/errext"
+	"drkit/internal/service"
+	"drkit/playbooks"
+)
+
+// stepFunc is a step that does one thing.
+type stepFunc func(ctx context.Context, sc drill.Scope) error
+
+func (stepFunc) Check(context.Context, playbooks.Step) []error { return nil }
+
+func (f stepFunc) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error { return f(ctx, sc) }
+
+// heldRun is a run of a mode whose canary is a process that lives, and that was held
+// after its cutover, as an emergency is.
+func heldRun(t *testing.T, mode string) (dir, run string, l *process.Launcher) {
+	t.Helper()
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip("there is no sleep to launch")
+	}
+	dir = t.TempDir()
+	if err := writeService(dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	runs := filepath.Join(dir, ".drkit")
+	run = ledger.NewID(now())
+	l = &process.Launcher{Dir: filepath.Join(runs, "processes")}
+	t.Cleanup(func() {
+		found, _ := l.Find(context.Background(), run)
+		for _, r := range found {
+			_ = r.Stop(context.Background())
+		}
+	})
+	j, err := ledger.Create(runs, run, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	router := drill.Undo{Kind: "router", Args: json.RawMessage(`{}`), Keep: drill.KeepHeld}
+	rn := drill.Runner{Handlers: []drill.Handler{j}, Undo: undos(), Playbook: playbooks.Playbook{Name: "x", Mode: mode, Steps: []playbooks.Step{{ID: "boot", Kind: "boot"}, {ID: "cutover", Kind: "cutover"}, {ID: "wait", Kind: "wait"}}}}
+	rn.Undo["router"] = func(context.Context, []byte) error { return nil }
+	rn.Steps = map[string]drill.StepHandler{
+		"boot": stepFunc(func(ctx context.Context, sc drill.Scope) error {
+			u, err := undoLaunch(l)(run, "target-canary")
+			u.Keep = drill.KeepWhileUsed
+			return errors.Join(err, sc.Change(ctx, "canary target-canary", u, func(ctx context.Context) error {
+				_, err := l.Launch(ctx, drill.Spec{Run: run, Name: "target-canary", Command: []string{sleep, "300"}, LogPath: filepath.Join(runs, "log")})
+				return err
+			}))
+		}),
+		"cutover": stepFunc(func(ctx context.Context, sc drill.Scope) error {
+			return sc.Change(ctx, "router: eu in", router, func(context.Context) error { return nil })
+		}),
+		"wait": stepFunc(func(context.Context, drill.Scope) error { return drill.ErrPaused }),
+	}
+	start := drill.RunStarted{Service: "support", Mode: mode, Objectives: drill.Objectives{RTO: time.Minute}}
+	if _, err := rn.Run(t.Context(), run, start); !errors.Is(err, drill.ErrPaused) {
+		t.Fatal(err)
+	}
+	return runs, run, l
+}
+
+func TestAdoptTakesOver(t *testing.T) {
+	dir, run, l := heldRun(t, drill.ModeEmergency)
+	status, out, errs := execute(t, "drill", "adopt", run, "--by", "mei", "--output", "json")
+	if status != errext.Holds || !strings.Contains(out, `"by": "mei"`) || !strings.Contains(out, "canary target-canary") {
+		t.Fatalf("%d: %s%s", status, out, errs)
+	}
+	if l.AdoptedBy(run, "target-canary") != "mei" {
+		t.Error("its mark is not changed")
+	}
+	r, err := ledger.LoadFile(ledger.Path(dir, run))
+	if err != nil || r.Changes[0].Adopted != "mei" || r.Held == nil || len(r.Left()) != 1 {
+		t.Errorf("%v %+v", err, r.Changes)
+	}
+	if status, out, errs := execute(t, "drill", "adopt", run); status != errext.Refused || !strings.Contains(errs, "taken over before") {
+		t.Errorf("twice: %d %s%s", status, out, errs)
+	}
+	if status, out, errs := execute(t, "drill", "gc", "--yes"); status != errext.Holds || !strings.Contains(out, "keep     process target-canary") || !strings.Contains(out, "adopted by mei") {
+		t.Errorf("gc: %d %s%s", status, out, errs)
+	}
+	// The router's undo is unknown to the program, so the abort is not clean; the canary stays.
+	execute(t, "drill", "abort", run)
+	if found, err := l.Find(t.Context(), run); err != nil || len(found) != 1 {
+		t.Errorf("abort: %v %v", found, err)
+	}
+}
+
+// TestAdoptRefuses: nothing was cut over, or nothing is there to take over.
+func TestAdoptRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode, want string
+		before     func(t *testing.T, dir, run string, l *process.Launcher)
+	}{
+		"a rehearsal": {drill.ModeRehearsal, "moves nothing of production", nil},
+		"a dead canary": {drill.ModeEmergency, "does not run", func(t *testing.T, _, run string, l *process.Launcher) {
+			found, err := l.Find(t.Context(), run)
+			if err != nil || len(found) != 1 {
+				t.Fatal(err)
+			}
+			if err := found[0].Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, run, l := heldRun(t, c.mode)
+			if c.before != nil {
+				c.before(t, dir, run, l)
+			}
+			if status, out, errs := execute(t, "drill", "adopt", run); status != errext.Refused || !strings.Contains(errs, c.want) {
+				t.Errorf("%d: %s%s", status, out, errs)
+			}
+			if r, err := ledger.LoadFile(ledger.Path(dir, run)); err != nil || r.Changes[0].Adopted != "" {
+				t.Errorf("%v %+v", err, r.Changes[0])
+			}
+		})
+	}
+	dir, run, _ := heldRun(t, drill.ModeEmergency)
+	j, err := ledger.Open(dir, run, nil) // as its process does
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if status, _, errs := execute(t, "drill", "adopt", run); status != errext.Refused {
+		t.Errorf("a run that lives: %d %s", status, errs)
+	}
+}
+
+// TestReceives: an engine that computes, one whose counters move and one that does not
+// say are not collected; an idle and a dead one are.
+func TestReceives(t *testing.T) {
+	var n atomic.Int64
+	page := func(running, moves int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			done := n.Add(1) * int64(moves)
+			fmt.Fprintf(w, "vllm:num_requests_running %d\nvllm:num_requests_waiting 0\nvllm:prompt_tokens_total %d\nvllm:generation_tokens_total 0\n", running, done)
+		}
+	}
+	g := &collector{svc: &service.Service{}}
+	for name, c := range map[string]struct {
+		page http.HandlerFunc
+		want string
+	}{
+		"idle":      {page(0, 0), ""},
+		"computes":  {page(2, 0), "computes 2 requests"},
+		"moves":     {page(0, 1), "counters move"},
+		"no series": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "up 1") }, "does not say what it computes"},
+		"no page":   {http.NotFound, "does not say what it computes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := httptest.NewServer(c.page)
+			defer srv.Close()
+			if got := g.computes(t.Context(), srv.URL); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+	srv := httptest.NewServer(http.NotFoundHandler())
+	dead := srv.URL
+	srv.Close()
+	if got := g.computes(t.Context(), dead); got != "" {
+		t.Errorf("dead: %q", got)
+	}
+	if !sameEndpoint("http://localhost:80/", "http://127.0.0.1") || sameEndpoint("http://127.0.0.1:8000", "http://127.0.0.1:8001") || sameEndpoint("", "") {
+		t.Error("endpoints are compared by their text")
+	}
+}
