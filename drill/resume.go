@@ -102,6 +102,9 @@ func (rn *Runner) possible(ctx context.Context, x *exec, plan []playbooks.Step) 
 	if p := rn.stopped(ctx, x); p != nil {
 		found = append(found, errext.WithHint(errors.New(p.What), p.Hint))
 	}
+	if rn.Checks != nil {
+		found = append(found, rn.Checks(ctx)...)
+	}
 	for _, s := range plan {
 		for _, err := range rn.problems(ctx, x, s) {
 			found = append(found, errext.WithHint(fmt.Errorf("step %s: %w", s.ID, err), errext.Hint(err)))

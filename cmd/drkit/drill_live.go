@@ -157,7 +157,7 @@ func (d *drillPlan) approved(start drill.RunStarted) []error {
 			tally.Valid = append(tally.Valid, a)
 		}
 	}
-	if d.o.SelfApprove != "" || tally.Enough() {
+	if d.typed() != nil || tally.Enough() {
 		return nil
 	}
 	err := fmt.Errorf("the plan has %d of %d approvals, and the playbook has no step of kind approve before it changes production", len(tally.Valid), tally.Required)
@@ -178,7 +178,7 @@ func (d *drillPlan) steps() []playbooks.Step {
 
 // typed is the operator's own word in an emergency.
 func (d *drillPlan) typed() []drill.Approval {
-	if d.o.SelfApprove == "" {
+	if d.o.SelfApprove == "" || d.playbook.Mode != playbooks.Emergency {
 		return nil
 	}
 	return []drill.Approval{{Approver: d.o.SelfApprove, Method: drill.MethodTyped, Self: true, ChangeRef: d.o.Scenario.ChangeRef, At: d.began}}
@@ -203,6 +203,24 @@ func (d *drillPlan) tally(chain *ledger.Chain, hash string) func(context.Context
 		}
 		return t, nil
 	}
+}
+
+// ofBefore takes over what a live run was begun with.
+func (o *liveOptions) ofBefore(was *drill.Run) {
+	o.Live, o.WithoutLedger = was.Plan.Live, was.Plan.WithoutLedger
+	for _, a := range was.Approvals {
+		if a.Method == drill.MethodTyped && o.SelfApprove == "" {
+			o.SelfApprove = a.Approver
+		}
+	}
+}
+
+// ledgerAgain is the ledger that a run was announced in; nil for one that began without.
+func (d *drillPlan) ledgerAgain(s *streams, was *drill.Run) (*ledger.Chain, error) {
+	if was.Plan.WithoutLedger != "" {
+		return nil, nil
+	}
+	return ledgerOf(s, d.svc)
 }
 
 // ledgerPatience is how long an emergency waits for its ledger.

@@ -54,6 +54,7 @@ again, and the command that goes on is printed. Else as drkit drill run.`,
 	o.outputOption.addFlags(c)
 	o.progressOption.addFlags(c)
 	c.Flags().StringVar(&o.Playbook, "playbook", "", "the playbook of the run, where it is not that of drkit.yaml: built-in name or file")
+	c.Flags().StringVar(&o.SelfApprove, "self-approve", "", "emergencies only: approve the plan yourself, under this name; evidence says so")
 	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH, html=PATH, json=PATH or junit=PATH (repeatable)")
 	c.Flags().StringVar(&o.Metrics, "metrics", "", "also write the state of all runs for Prometheus' textfile collector to this file")
 	o.Ack.addFlags(c)
@@ -110,7 +111,7 @@ func runDrillResume(ctx context.Context, s *streams, o resumeOptions) error {
 	if d.words, err = o.Ack.people(was); err != nil {
 		return err
 	}
-	run, err := d.resume(ctx, s, mode, journal)
+	run, err := d.resume(ctx, s, mode, journal, was)
 	return d.conclude(ctx, s, run, reports, err)
 }
 
@@ -131,6 +132,7 @@ func newestOpen(dir string) (string, error) {
 // plan is the plan of a run that was begun, as it is today.
 func (o *resumeOptions) plan(was *drill.Run) (*drillPlan, error) {
 	o.Release, o.Target, o.Demo = was.Plan.Release, was.Plan.Target, was.Plan.Demo
+	o.ofBefore(was)
 	d, err := newDrillPlan(o.drillOptions)
 	if err != nil {
 		return nil, err
@@ -139,13 +141,16 @@ func (o *resumeOptions) plan(was *drill.Run) (*drillPlan, error) {
 	if o.Playbook == "" && d.playbook.Hash() != was.Plan.PlaybookHash && slices.Contains(playbooks.Names(), was.Plan.Playbook) {
 		d.playbook, err = loadPlaybook(was.Plan.Playbook) // it was named on the command line
 	}
+	if err == nil && o.SelfApprove != "" && d.playbook.Mode != playbooks.Emergency {
+		err = refused(fmt.Errorf("--self-approve is for emergencies, and playbook %s is of mode %s", d.playbook.Name, d.playbook.Mode), "leave it away")
+	}
 	return d, err
 }
 
-func (d *drillPlan) resume(ctx context.Context, s *streams, mode string, journal *ledger.Journal) (*drill.Run, error) {
+func (d *drillPlan) resume(ctx context.Context, s *streams, mode string, journal *ledger.Journal, was *drill.Run) (*drill.Run, error) {
 	today := d.start(ctx)
-	today.By = operator()
-	chain, err := ledgerOf(s, d.svc)
+	today.By, today.Approvals = operator(), was.Approvals
+	chain, err := d.ledgerAgain(s, was)
 	if err != nil {
 		return nil, errext.WithStatus(errors.Join(errors.New("nothing was gone on with"), err), errext.Evidence)
 	}
