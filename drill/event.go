@@ -231,6 +231,7 @@ const (
 	InstantCanaryVerified = "canary-verified"
 	InstantCutover        = "cutover" // first token of a request through the router from the target
 	InstantSteady         = "steady"
+	InstantCacheWarm      = "cache-warm" // the engines' hit rate is back; outside of the judged figure
 	InstantSourceBack     = "source-back"
 )
 

@@ -36,7 +36,15 @@ func proves(r *drill.Run) map[string]Proof {
 }
 
 // figureNames is the order in which Markdown shows the honest figures.
-var figureNames = []string{"rto", "declared_to_engine_ready", "declared_to_canary_verified", "declared_to_cutover", "steady_ttft_p99", "steady_error_rate", "rpo"}
+var figureNames = []string{"rto", "declared_to_engine_ready", "declared_to_canary_verified", "declared_to_cutover", "declared_to_cache_warm", "steady_ttft_p99", "steady_error_rate", "rpo"}
+
+// figures are those of them that the result has.
+func (r Result) figures() []string {
+	return slices.DeleteFunc(slices.Clone(figureNames), func(name string) bool {
+		_, has := r.Measured[name]
+		return !has
+	})
+}
 
 func measured(r *drill.Run) map[string]Figure {
 	all := map[string]Figure{
@@ -47,6 +55,9 @@ func measured(r *drill.Run) map[string]Figure {
 		"rpo":                         {Unit: "seconds", Why: "the drill moves no data of users: nothing to measure"},
 	}
 	all["steady_ttft_p99"], all["steady_error_rate"] = steady(r)
+	if slices.ContainsFunc(r.Steps, func(s drill.StepState) bool { return s.Kind == "cache-warm" }) {
+		all["declared_to_cache_warm"] = sinceDeclared(r, drill.InstantCacheWarm)
+	}
 	return all
 }
 

@@ -62,7 +62,7 @@ func newView(r *drill.Run) view {
 	if f := r.Finished; f != nil {
 		v.Verdict, v.Sentence, v.Class = f.Verdict, sentences[f.Verdict], classes[f.Verdict]
 	}
-	for _, name := range figureNames {
+	for _, name := range v.figures() {
 		v.Figures = append(v.Figures, v.figure(name))
 	}
 	for _, name := range proofNames(r) {

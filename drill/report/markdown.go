@@ -169,7 +169,7 @@ func (d *doc) clock() {
 	}
 	d.line("\nJudged is ★.\n")
 	d.header("Figure", "Measured", "Promised", "")
-	for _, name := range figureNames {
+	for _, name := range d.res.figures() {
 		d.figure(name, d.res.Measured[name])
 	}
 }

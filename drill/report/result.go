@@ -59,6 +59,8 @@ type Objectives struct {
 	TTFTP99   *float64 `json:"ttft_p99_seconds"`
 	ErrorRate float64  `json:"error_rate"`
 	Steady    Steady   `json:"steady"`
+	Soak      *float64 `json:"soak_seconds,omitempty"` // absent: not promised
+	CacheWarm float64  `json:"cache_warm,omitempty"`   // share of the baseline's hit rate; absent: not promised
 	MustProve []string `json:"must_prove"`
 }
 
@@ -206,6 +208,7 @@ func SecondsIf(d time.Duration, known bool) *float64 {
 func objectives(o drill.Objectives) Objectives {
 	return Objectives{
 		RTO: seconds(o.RTO), TTFTP99: SecondsIf(o.TTFTP99, o.TTFTP99 > 0), ErrorRate: o.ErrorRate, MustProve: list(o.MustProve),
+		Soak: SecondsIf(o.Soak, o.Soak > 0), CacheWarm: o.CacheWarm,
 		Steady: Steady{Windows: o.Steady.Windows, Window: seconds(o.Steady.Window), MinRequests: o.Steady.MinRequests, Load: o.Steady.Load},
 	}
 }

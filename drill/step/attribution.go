@@ -17,8 +17,13 @@ type counts struct {
 	router   map[string]drill.Count // by worker
 }
 
-func (m *move) look(ctx context.Context) counts {
-	c := counts{to: m.w.answered(ctx, m.to), from: m.w.answered(ctx, m.from)}
+// look reads them; those of the engines that are left only where they are asked for:
+// in an emergency nothing waits for these before the change.
+func (m *move) look(ctx context.Context, from engines) counts {
+	c := counts{to: m.w.answered(ctx, m.to)}
+	if len(from.all) > 0 {
+		c.from = m.w.answered(ctx, from)
+	}
 	ctx, cancel := question(ctx)
 	defer cancel()
 	if counted, err := m.router.Counters(ctx); err == nil {
@@ -57,7 +62,7 @@ func (m *move) attribute(ctx context.Context, before, drained counts) (attributi
 		}
 	}
 	// The counters after the requests: they must hold at least these.
-	now := m.look(ctx)
+	now := m.look(ctx, m.from)
 	a.toEngine, a.fromEngine = rise(before.to, now.to), rise(drained.from, now.from)
 	a.toRouter = delta(before.router, now.router, m.to.urls())
 	a.fromRouter = delta(drained.router, now.router, m.from.urls())

@@ -24,6 +24,9 @@ type switched struct {
 	drained   time.Time // from here on no answer can come from where the traffic was
 	left      *float64  // requests that the engines which were left had answered by then; nil: not known
 	gone      bool      // an emergency: what was left answers nobody
+	steady    time.Time // the end of the last window that made it steady; zero: it was not
+	baseline  warmth    // of the prefix cache of what was left, from the traffic's beginning on
+	warming   *warming  // of what took over
 	decisions decisions // of the routers' cache policies before the move
 }
 
@@ -58,15 +61,15 @@ func (w *World) take(ctx context.Context, sc drill.Scope, id string, live bool, 
 	if err != nil {
 		return err
 	}
-	before := w.decisions(ctx, moves)
-	err = w.move(ctx, sc, moves)
+	before, baseline := w.decisions(ctx, moves), w.baseline(ctx, moves[0].from)
+	proves := id == "cutover" || w.cutover == nil
+	err = w.move(ctx, sc, moves, proves)
 	if interrupted(ctx) {
 		return err
 	}
-	proves := id == "cutover" || w.cutover == nil
 	if proves {
 		last := moves[len(moves)-1]
-		w.cutover = &switched{to: last.to, from: last.from, drained: last.drained, left: last.left, gone: last.gone, decisions: before}
+		w.cutover = &switched{to: last.to, from: last.from, drained: last.drained, left: last.left, gone: last.gone, decisions: before, baseline: baseline, warming: w.warming}
 		w.routed = moves
 		if proof := sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofRouter, Proven: err == nil, Why: why(moves, err), Gates: gatesOf(moves)}); proof != nil {
 			return proof
@@ -113,11 +116,14 @@ func (w *World) moves(id string, live bool, from, to *Region) ([]*move, error) {
 
 // move changes all routers first, then proves each: what the last one needs must not
 // wait for the proof of the first.
-func (w *World) move(ctx context.Context, sc drill.Scope, moves []*move) error {
+func (w *World) move(ctx context.Context, sc drill.Scope, moves []*move, proves bool) error {
 	for _, m := range moves {
 		if err := m.begin(ctx, sc); err != nil {
 			return err
 		}
+	}
+	if proves {
+		w.warm(ctx, moves[0].to)
 	}
 	var failed []error
 	for _, m := range moves {
@@ -163,7 +169,7 @@ func (m *move) name() string {
 func (m *move) begin(ctx context.Context, sc drill.Scope) error {
 	m.began = time.Now()
 	m.w.traffic.SetPhase(strings.SplitN(m.id, "-", 2)[0])
-	m.before = m.look(ctx)
+	m.before = m.look(ctx, engines{})
 	if err := m.change(ctx, sc); err != nil {
 		return err
 	}
@@ -177,7 +183,7 @@ func (m *move) prove(ctx context.Context, sc drill.Scope) error {
 	if err != nil {
 		return err
 	}
-	drained := m.look(ctx)
+	drained := m.look(ctx, m.from)
 	m.left, m.gone = drained.from, drain == gone
 	if err := m.collect(ctx); err != nil {
 		return err
@@ -270,17 +276,17 @@ func (m *move) empty(ctx context.Context) (end drainage, err error) {
 			end = idle
 			return true, nil
 		}
-		open, known := m.w.open(ctx, m.from)
-		if known {
+		open := m.w.open(ctx, m.from)
+		if open != nil {
 			told, quiet = time.Now(), quiet+1
 		}
-		if !known || open > 0 {
+		if open == nil || *open > 0 {
 			quiet = 0
 		}
 		switch {
 		case quiet >= quietPolls:
 			end = idle
-		case !known && m.w.Mode == drill.ModeEmergency && m.w.gone(ctx, m.from):
+		case open == nil && m.w.Mode == drill.ModeEmergency && m.w.gone(ctx, m.from):
 			end = gone
 		case time.Since(told) >= mutePatience:
 			end = mute

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"drkit/drill"
 	"drkit/internal/openai"
@@ -73,55 +75,68 @@ func (e engines) ended() (how string, ended bool) {
 	return how, ended
 }
 
+// sum adds up series of all engines, asked at the same time: what does not answer may
+// take all of its deadline. nil when one of them does not say.
+func (w *World) sum(ctx context.Context, e engines, series ...string) *float64 {
+	values := make([]*float64, len(e.all))
+	var asked sync.WaitGroup
+	for i, x := range e.all {
+		asked.Go(func() {
+			m, err := w.metrics(ctx, x)
+			if err != nil {
+				return
+			}
+			total := 0.0
+			for _, name := range series {
+				v, known := m.Value(name, nil)
+				if !known {
+					return
+				}
+				total += v
+			}
+			values[i] = &total
+		})
+	}
+	asked.Wait()
+	total := 0.0
+	for _, v := range values {
+		if v == nil {
+			return nil
+		}
+		total += *v
+	}
+	return &total
+}
+
 // answered is how many requests the engines say they have finished; nil when one of
 // them does not say.
 func (w *World) answered(ctx context.Context, e engines) *float64 {
-	sum := 0.0
-	for _, x := range e.all {
-		m, err := w.metrics(ctx, x)
-		if err != nil {
-			return nil
-		}
-		n, known := m.Value("vllm:request_success_total", nil)
-		if !known {
-			return nil
-		}
-		sum += n
-	}
-	return &sum
+	return w.sum(ctx, e, "vllm:request_success_total")
 }
 
-// open is how many requests the engines compute or hold back; false when one does
-// not say.
-func (w *World) open(ctx context.Context, e engines) (sum float64, known bool) {
-	for _, x := range e.all {
-		m, err := w.metrics(ctx, x)
-		if err != nil {
-			return 0, false
-		}
-		running, ok := m.Value("vllm:num_requests_running", nil)
-		waiting, also := m.Value("vllm:num_requests_waiting", nil)
-		if !ok || !also {
-			return 0, false
-		}
-		sum += running + waiting
-	}
-	return sum, true
+// open is how many requests the engines compute or hold back; nil when one does not
+// say.
+func (w *World) open(ctx context.Context, e engines) *float64 {
+	return w.sum(ctx, e, "vllm:num_requests_running", "vllm:num_requests_waiting")
 }
 
 // gone says that no engine of the set can be reached from here at all: none of them
 // answers anything, be it an error.
 func (w *World) gone(ctx context.Context, e engines) bool {
+	var there atomic.Int32
+	var asked sync.WaitGroup
 	for _, x := range e.all {
-		asked, cancel := question(ctx)
-		err := w.client(x.Endpoint()).Health(asked)
-		cancel()
-		var status *openai.StatusError
-		if err == nil || errors.As(err, &status) || ctx.Err() != nil {
-			return false
-		}
+		asked.Go(func() {
+			ctx, cancel := question(ctx)
+			defer cancel()
+			var status *openai.StatusError
+			if err := w.client(x.Endpoint()).Health(ctx); err == nil || errors.As(err, &status) {
+				there.Add(1)
+			}
+		})
 	}
-	return len(e.all) > 0
+	asked.Wait()
+	return ctx.Err() == nil && len(e.all) > 0 && there.Load() == 0
 }
 
 // serves climbs the ladder of one engine, once: /health, then the release's models.

@@ -136,6 +136,7 @@ func (c cleanup) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error
 // Close ends the traffic, if it runs. It may be called more than once; the error
 // is that of journaling the traffic's windows.
 func (w *World) Close() error {
+	w.warming.end()
 	if w.traffic == nil {
 		return nil
 	}

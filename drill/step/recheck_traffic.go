@@ -135,7 +135,10 @@ func (w *World) rememberMoved(ctx context.Context, s playbooks.Step, sc drill.Sc
 	w.routed = moves
 	last := moves[0]
 	w.cutover = &switched{to: last.to, from: last.from, drained: time.Now(), left: own.Left, decisions: w.decisions(ctx, moves),
-		gone: w.Mode == drill.ModeEmergency && w.gone(ctx, last.from)}
+		gone:     w.Mode == drill.ModeEmergency && w.gone(ctx, last.from),
+		baseline: warmth{why: "the baseline was that of an earlier process"}}
+	w.warm(ctx, last.to)
+	w.cutover.warming = w.warming
 	return nil
 }
 

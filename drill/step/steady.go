@@ -48,18 +48,19 @@ func (s steady) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error 
 	if err != nil {
 		return s.red(sc, row, err)
 	}
-	if err := s.stays(ctx, sc); err != nil {
+	if err := gate(sc, s.stayed(ctx)); err != nil {
 		return err
 	}
+	s.w.cutover.steady = row.end
 	return errors.Join(
 		sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantSteady, At: sc.Mono(row.end)}),
 		gate(sc, drill.Gate{ID: "steady", Title: "the objectives hold in " + s.w.cutover.to.region.Name, Expected: s.expected(),
 			Observed: fmt.Sprintf("%d windows in a row; %s", row.length, row.last), Result: drill.Passed, Evidence: "the drill's own requests through the router"}))
 }
 
-// stays proves that the target answered all the time: a router may list and count
+// stayed proves that the target answered all the time: a router may list and count
 // one engine and send to another, and a playbook may have moved the traffic back.
-func (s steady) stays(ctx context.Context, sc drill.Scope) error {
+func (s steady) stayed(ctx context.Context) drill.Gate {
 	to, from := s.w.cutover.to.region.Name, s.w.cutover.from.region.Name
 	g := drill.Gate{ID: "steady-attribution", Title: "the requests stay in " + to, Expected: from + "'s engine answers nothing from the drain on",
 		Observed: from + "'s engine answered nothing", Result: drill.Passed, Evidence: from + "'s vllm:request_success_total"}
@@ -74,7 +75,7 @@ func (s steady) stays(ctx context.Context, sc drill.Scope) error {
 		g.Result, g.Observed = drill.Failed, fmt.Sprintf("%s's engine answered %.0f requests", from, *more)
 		g.Hint = "the router sends to a region that it does not list, or the playbook moved the traffic before it was steady"
 	}
-	return gate(sc, g)
+	return g
 }
 
 // row is the newest unbroken row of good windows.

@@ -103,6 +103,7 @@ type World struct {
 	traffic  *running
 	cutover  *switched
 	routed   []*move  // of the cutover
+	warming  *warming // of the engines that it went to
 	opened   []*fleet // routers of production
 	checked  bool     // checkProduction has told its problems
 }
@@ -110,23 +111,25 @@ type World struct {
 // Kinds returns the handlers by the kind of step that each runs.
 func Kinds(w *World) map[string]drill.StepHandler {
 	return map[string]drill.StepHandler{
-		"preflight": preflight{w},
-		"verify":    verifyStep{w},
-		"restore":   restoreStep{w},
-		"boot":      boot{w},
-		"traffic":   trafficStep{w},
-		"declare":   declare{w},
-		"behaviour": behaviour{w},
-		"cutover":   cutover{w},
-		"steady":    steady{w},
-		"failback":  failback{w},
-		"cleanup":   cleanup{w},
-		"approve":   approve{w},
-		"run":       run{w},
-		"http":      httpStep{w},
-		"wait":      waitStep{w},
-		"human":     human{w},
-		"notify":    notify{w},
+		"preflight":  preflight{w},
+		"verify":     verifyStep{w},
+		"restore":    restoreStep{w},
+		"boot":       boot{w},
+		"traffic":    trafficStep{w},
+		"declare":    declare{w},
+		"behaviour":  behaviour{w},
+		"cutover":    cutover{w},
+		"steady":     steady{w},
+		"soak":       soak{w},
+		"cache-warm": cacheWarm{w},
+		"failback":   failback{w},
+		"cleanup":    cleanup{w},
+		"approve":    approve{w},
+		"run":        run{w},
+		"http":       httpStep{w},
+		"wait":       waitStep{w},
+		"human":      human{w},
+		"notify":     notify{w},
 	}
 }
 
@@ -317,7 +320,7 @@ func optionsOf(kind string) any {
 		return &humanOptions{}
 	case "notify":
 		return &notifyOptions{}
-	case "cutover", "steady", "failback":
+	case "cutover", "steady", "failback", "soak", "cache-warm":
 		return &routerOption{}
 	}
 	return &struct{}{}

@@ -38,6 +38,7 @@ type running struct {
 	*traffic.Generator
 	rate    float64
 	timeout time.Duration // of one request
+	cache   tokens        // of the engines that serve, before the first request
 	stop    context.CancelFunc
 	done    chan struct{}
 	mu      sync.Mutex
@@ -175,6 +176,7 @@ func (t trafficStep) start(ctx context.Context, o trafficOptions, sc drill.Scope
 	if err != nil {
 		return err
 	}
+	run.cache = t.w.tokens(ctx, t.serving(o))
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	run.stop = stop
 	t.w.traffic = run
@@ -183,6 +185,21 @@ func (t trafficStep) start(ctx context.Context, o trafficOptions, sc drill.Scope
 		run.Run(life)
 	}()
 	return nil
+}
+
+// serving are the engines that the traffic reaches before it is moved.
+func (t trafficStep) serving(o trafficOptions) engines {
+	if t.w.Mode == drill.ModeEmergency {
+		return engines{} // they answer nothing, and nobody waits for that
+	}
+	from := &t.w.Source
+	if t.w.Back {
+		from = &t.w.Target
+	}
+	if r := t.w.replicaOf(from); r != nil && !o.live() {
+		return canary(r)
+	}
+	return t.w.home(from)
 }
 
 // close journals a window and keeps it for the steps that judge windows.
