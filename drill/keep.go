@@ -22,6 +22,10 @@ const (
 
 var keeps = []string{"", KeepOnSuccess, KeepHeld, KeepWhileUsed}
 
+// errRestsOn keeps the undo from taking away what something may still rest on: a
+// router that could not be put back may go on sending to the engine.
+var errRestsOn = errors.New("it was left alone: what was made on top of it could not be taken back")
+
 // Kept is journaled instead of Undone: the change stays on purpose.
 type Kept struct {
 	ID  string `json:"id"`

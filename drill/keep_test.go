@@ -129,6 +129,26 @@ func TestAbortAndWhatStays(t *testing.T) {
 	}
 }
 
+// TestWhatIsRestedOnStays: a cutover that cannot be taken back may go on sending to
+// the engine, which is left alone; all else is gone, and the status is 8.
+func TestWhatIsRestedOnStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rn, w, j := live(KeepOnSuccess)
+		rn.Steps["steady"] = do{do: func(context.Context, Scope) error { return errext.WithStatus(errors.New("late"), errext.Gate) }}
+		w.broken["production"] = true
+		r, err := rn.Run(t.Context(), "R1", promise())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.left(); !slices.Equal(got, []string{"engine", "production"}) || slices.Contains(w.undone, "engine") {
+			t.Errorf("left %v, undid %v", got, w.undone)
+		}
+		w.there = map[string]bool{}
+		wantVerdict(t, r, j, w, NotRecovered, 8)
+		wantReason(t, r, "could not be taken back")
+	})
+}
+
 // TestNothingIsKeptByChance: only a change that was announced so stays.
 func TestNothingIsKeptByChance(t *testing.T) {
 	r := &Run{}

@@ -133,7 +133,7 @@ func (x *exec) takeBack(ctx context.Context, match func(ChangeState) bool, again
 	var left []ChangeState
 	x.look(func(r *Run) { left = r.toUndo(x.force) })
 	var failed []error
-	kept := false
+	kept, stuck := false, false
 	for _, c := range left {
 		if !match(c) {
 			continue
@@ -142,10 +142,14 @@ func (x *exec) takeBack(ctx context.Context, match func(ChangeState) bool, again
 			kept = true
 			continue
 		}
-		err := x.undoOne(ctx, c)
+		err := errRestsOn
+		if !stuck || c.Undo.Keep != KeepWhileUsed {
+			err = x.undoOne(ctx, c)
+		}
 		if errors.Is(err, ErrLeft) {
 			return err
 		}
+		stuck = stuck || err != nil && c.Undo.Keep != ""
 		u := Undone{ID: c.ID, What: "undone: " + c.What}
 		if err != nil {
 			u.Error = err.Error()
