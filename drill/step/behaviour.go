@@ -82,6 +82,8 @@ func (d declare) Do(_ context.Context, _ playbooks.Step, sc drill.Scope) error {
 	switch d.w.Mode {
 	case drill.ModeEmergency:
 		text = "the source region was declared lost: this run moves production"
+	case drill.ModeTabletop:
+		text = "the loss of the source region is talked through: nothing was tried"
 	case drill.ModePlanned:
 		text = "no region was lost: this run moves production while both regions live"
 	}

@@ -110,6 +110,13 @@ type World struct {
 
 // Kinds returns the handlers by the kind of step that each runs.
 func Kinds(w *World) map[string]drill.StepHandler {
+	if w.Mode == drill.ModeTabletop {
+		return tabletop(w)
+	}
+	return kinds(w)
+}
+
+func kinds(w *World) map[string]drill.StepHandler {
 	return map[string]drill.StepHandler{
 		"preflight":  preflight{w},
 		"verify":     verifyStep{w},
