@@ -53,10 +53,16 @@ func (r *replica) lastWords() string {
 	return ""
 }
 
-func (b boot) Check(_ context.Context, s playbooks.Step) []error {
+func (b boot) Check(ctx context.Context, s playbooks.Step) []error {
 	_, side, err := b.options(s)
 	if err != nil {
 		return []error{err}
+	}
+	if side.Deployed != nil {
+		if !drill.Live(b.w.Mode) || side == b.w.takesOver() || b.w.manifest == nil { // the preflight has looked, or refused
+			return nil
+		}
+		return b.w.launchableIn(ctx, side)
 	}
 	if drill.Live(b.w.Mode) && side != b.w.takesOver() { // else the preflight has looked
 		if err := b.w.Validate(b.w.spec(side, "preflight", nil)); err != nil {
@@ -140,7 +146,7 @@ func (b boot) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 	if err != nil {
 		return err
 	}
-	platform := &platformWatch{replica: r, target: b.w.isTarget(side), sc: sc}
+	platform := &platformWatch{replica: r, target: side == b.w.takesOver(), sc: sc}
 	err = b.ready(ctx, r, platform)
 	watch.settle(err == nil || interrupted(ctx))
 	if err != nil {

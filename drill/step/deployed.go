@@ -23,6 +23,7 @@ type Deployed struct {
 	// Check finds all problems of a launch before the clock; notes are what could not
 	// be seen.
 	Check func(ctx context.Context, s drill.Spec) (notes []string, err error)
+	Local bool // the canary is reached from this machine alone: no router of production can
 	Undo  func(run, name, log string) (drill.Undo, error)
 	// Images names each image of the release by digest in the region's registry, by
 	// its reference in the files.
@@ -88,16 +89,26 @@ func (w *World) deployedSpec(ctx context.Context, r *Region, run string) (drill.
 // launchable checks the launches that are made from deploy files.
 func (w *World) launchable(ctx context.Context) (problems []error) {
 	for _, r := range []*Region{&w.Source, &w.Target} {
-		if r.Deployed == nil {
-			continue
+		if r == w.takesOver() || !drill.Live(w.Mode) { // else a step that boots it checks it
+			problems = append(problems, w.launchableIn(ctx, r)...)
 		}
-		s, err := w.deployedSpec(ctx, r, "preflight")
-		if err == nil {
-			r.Deployed.notes, err = r.Deployed.Check(ctx, s)
-		}
-		for _, one := range parts(err) {
-			problems = append(problems, refuse(fmt.Errorf("canary of region %s: %w", r.Name, one), errext.Hint(one)))
-		}
+	}
+	return problems
+}
+
+func (w *World) launchableIn(ctx context.Context, r *Region) (problems []error) {
+	if r.Deployed == nil {
+		return nil
+	}
+	s, err := w.deployedSpec(ctx, r, "preflight")
+	if err == nil {
+		r.Deployed.notes, err = r.Deployed.Check(ctx, s)
+	}
+	for _, one := range parts(err) {
+		problems = append(problems, refuse(fmt.Errorf("canary of region %s: %w", r.Name, one), errext.Hint(one)))
+	}
+	if drill.Live(w.Mode) && r.Deployed.Local && r == &w.Target && len(w.Production.Target) == 0 {
+		problems = append(problems, refuse(fmt.Errorf("production's routers would be sent to the canary of region %s, which is reached through this machine alone", r.Name), "name the region's endpoints, or write canary.reach: direct where the routers reach pods"))
 	}
 	return problems
 }
@@ -133,13 +144,14 @@ func (w *World) noteDeployed(sc drill.Scope) error {
 	return nil
 }
 
-// serveAsDeployed takes the served model's name from the target's own rendering: that
-// is what its canary will answer to.
+// serveAsDeployed takes the served model's name from the rendering of the region that
+// takes over: that is what its canary will answer to.
 func (w *World) serveAsDeployed(m *manifest.Manifest) {
-	if w.Target.Deployed == nil {
+	over := w.takesOver()
+	if over.Deployed == nil {
 		return
 	}
-	for _, own := range []string{w.Target.Name, ""} {
+	for _, own := range []string{over.Name, ""} {
 		for _, e := range m.Annotations.Engine {
 			if e.Region != own || e.Source == "" {
 				continue

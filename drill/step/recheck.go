@@ -118,6 +118,9 @@ func (r restoreStep) Recheck(ctx context.Context, s playbooks.Step, sc drill.Sco
 	if err != nil {
 		return err
 	}
+	if side.Deployed != nil {
+		return nil // nothing was restored: the canary has its weights as deployed
+	}
 	dir := r.w.restored(side)
 	owner, err := os.ReadFile(filepath.Join(dir, ownerFile))
 	switch {
@@ -142,7 +145,7 @@ func (r restoreStep) Recheck(ctx context.Context, s playbooks.Step, sc drill.Sco
 // found is what is left of the run under a name. Without an answer nothing is known,
 // and that is no reason to take anything back.
 func (w *World) found(ctx context.Context, run, name string) (drill.Replica, error) {
-	all, err := w.Launcher.Find(ctx, run)
+	all, err := w.leftOf(ctx, run)
 	if err != nil {
 		return nil, refuse(fmt.Errorf("looking for what runs: %w", err), "see that the launcher can be reached, then resume again")
 	}
