@@ -32,6 +32,9 @@ func (f failback) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) erro
 		return err
 	}
 	f.w.traffic.SetPhase("failback")
+	if err := memo(sc, memoAsked, true); err != nil {
+		return err
+	}
 	if err := f.ladder(ctx, sc, source, live); err != nil {
 		return err
 	}

@@ -497,6 +497,14 @@ func (r *router) moveTo(url string) {
 	r.workers, r.was = []drill.Worker{{URL: url, Health: drill.Yes}}, url
 }
 
+// killRouter ends the router; its list dies with it.
+func (l *lab) killRouter() {
+	l.launcher.kill("rehearsal-router")
+	l.router.mu.Lock()
+	defer l.router.mu.Unlock()
+	l.router.workers = nil
+}
+
 func (r *router) listed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -557,6 +565,9 @@ func (r *router) choose(c openai.CompletionRequest, cut context.CancelFunc) (wor
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked++
+	if len(r.workers) == 0 {
+		return worker, r.asked, true
+	}
 	worker = r.workers[0]
 	if r.sticky {
 		worker.URL = r.first

@@ -42,6 +42,7 @@ const (
 	service = "support-chat"
 	shard   = "model/base/model-00002-of-00002.safetensors"
 	adapter = "model/adapters/billing/adapter_model.safetensors"
+	runID   = "01JD0Z0000RVN000000000000A"
 )
 
 // published is the release of support-tiny with its adapter and recorded probes,
@@ -139,6 +140,7 @@ type lab struct {
 	journal  *journal
 	onStep   map[string]func() // called when a step begins
 	dirs     map[string]*mem.Store
+	sink     drill.Handler // nil: journal
 }
 
 // openDir is a folder as any process finds it: what was removed from the disk is gone.
@@ -163,7 +165,7 @@ func newLab(t *testing.T, p published) *lab {
 	}
 	l.start = drill.RunStarted{Service: service, Mode: playbooks.Rehearsal, Demo: true, Release: p.manifest.Release, Source: "us-east-1", Target: "eu-west-1", Objectives: objectives}
 	l.world = &step.World{
-		Service: service, Served: "support", WorkDir: filepath.Join(t.TempDir(), "R1"), By: "tester@lab",
+		Service: service, Served: "support", WorkDir: filepath.Join(t.TempDir(), runID), By: "tester@lab",
 		Source:   step.Region{Name: "us-east-1", Residency: "us", Store: l.us, State: mem.New().Fill(p.usState), Location: "mem:us", StateLocation: "mem:us/.drkit", Command: []string{"engine", "{{dir}}"}},
 		Target:   step.Region{Name: "eu-west-1", Residency: "eu", Store: l.eu, State: l.euState, Location: "mem:eu", StateLocation: "mem:eu/.drkit", Command: []string{"engine", "{{dir}}"}},
 		Launcher: l.launcher, UndoLaunch: undoLaunch, Validate: func(drill.Spec) error { return nil },
@@ -213,7 +215,7 @@ func (l *lab) undos() map[string]drill.UndoFunc {
 func (l *lab) run() *drill.Run {
 	l.t.Helper()
 	defer l.net.Close()
-	run, err := l.runner().Run(l.ctx, "R1", l.start)
+	run, err := l.runner().Run(l.ctx, runID, l.start)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -224,7 +226,14 @@ func (l *lab) run() *drill.Run {
 }
 
 func (l *lab) runner() *drill.Runner {
-	return &drill.Runner{Playbook: l.playbook, Handlers: []drill.Handler{l.journal, handler(l.watch)}, Steps: step.Kinds(l.world), Undo: l.undos()}
+	return &drill.Runner{Playbook: l.playbook, Handlers: []drill.Handler{l.sinkOr(), handler(l.watch)}, Steps: step.Kinds(l.world), Undo: l.undos()}
+}
+
+func (l *lab) sinkOr() drill.Handler {
+	if l.sink != nil {
+		return l.sink
+	}
+	return l.journal
 }
 
 func (l *lab) watch(e drill.Event, _ *drill.Run) error {
@@ -282,7 +291,7 @@ func (l *lab) wantGone(run *drill.Run) {
 	if left := run.Left(); len(left) > 0 {
 		l.t.Errorf("not undone: %+v", left)
 	}
-	if left, _ := l.launcher.Find(l.t.Context(), "R1"); len(left) > 0 {
+	if left, _ := l.launcher.Find(l.t.Context(), runID); len(left) > 0 {
 		l.t.Errorf("left running: %s", left[0].ID())
 	}
 	if _, err := l.euState.Stat(l.t.Context(), "eu-west-1/"+service+"/DRILL"); !errors.Is(err, store.ErrNotFound) {

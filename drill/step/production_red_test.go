@@ -72,7 +72,7 @@ func TestTheCanaryTakesOver(t *testing.T) {
 					l.step("steady").Timeout = time.Minute
 				}
 			}, func(l *lab, p *plant, run *drill.Run) {
-				running, _ := l.launcher.Find(l.t.Context(), "R1")
+				running, _ := l.launcher.Find(l.t.Context(), runID)
 				if broken { // planned, and not steady: everything goes back
 					l.wantEnd(run, drill.NotRecovered, 4)
 					l.wantGone(run)

@@ -58,6 +58,9 @@ func (t trafficStep) again(ctx context.Context, o trafficOptions, sc drill.Scope
 // memoMoved is where the traffic was taken last.
 const memoMoved = "moved"
 
+// memoAsked says that the drill itself has asked the source since it was left.
+const memoAsked = "asked the source"
+
 type moved struct {
 	To     string              `json:"to"`     // region
 	Listed map[string][]string `json:"listed"` // what each router listed after it, by name; "": the rehearsal's
@@ -133,8 +136,11 @@ func (w *World) rememberMoved(ctx context.Context, s playbooks.Step, sc drill.Sc
 		return err
 	}
 	w.routed = moves
-	last := moves[0]
-	w.cutover = &switched{to: last.to, from: last.from, drained: time.Now(), left: own.Left, decisions: w.decisions(ctx, moves),
+	last, left := moves[0], own.Left
+	if from == &w.Source && recall(sc, "", memoAsked, new(bool)) == nil {
+		left = w.answered(ctx, last.from) // its count holds the drill's own questions
+	}
+	w.cutover = &switched{to: last.to, from: last.from, drained: time.Now(), left: left, decisions: w.decisions(ctx, moves),
 		gone:     w.Mode == drill.ModeEmergency && w.gone(ctx, last.from),
 		baseline: warmth{why: "the baseline was that of an earlier process"}}
 	w.warm(ctx, last.to)

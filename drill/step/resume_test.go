@@ -25,7 +25,7 @@ func (l *lab) killedAt(id string) {
 		close(leave)
 		delete(l.onStep, id)
 	}
-	if _, err := runner.Run(l.ctx, "R1", l.start); !errors.Is(err, drill.ErrLeft) {
+	if _, err := runner.Run(l.ctx, runID, l.start); !errors.Is(err, drill.ErrLeft) {
 		l.t.Fatalf("killed at %s: %v", id, err)
 	}
 	if err := l.world.Close(); err != nil {
@@ -48,7 +48,7 @@ func (l *lab) another() {
 func (l *lab) resumed() (*drill.Run, error) {
 	l.t.Helper()
 	l.another()
-	run, err := l.runner().Resume(l.ctx, "R1", l.start)
+	run, err := l.runner().Resume(l.ctx, runID, l.start)
 	return run, errors.Join(err, l.world.Close())
 }
 
