@@ -59,7 +59,7 @@ func TestCluster(t *testing.T) {
 			"deployment": testDeployment, "job": testJob, "claims": testClaims, "no place": testNoPlace,
 			"unknown image": testUnknownImage, "digests": testDigests, "crash loop": testCrashLoop, "out of memory": testOutOfMemory, "config": testConfig,
 			"init containers": testInit, "init fails": testInitFails, "start-up probe": testStartupProbe, "readiness": testReadiness, "liveness": testLiveness,
-			"service links": testServiceLinks, "deadline": testDeadline,
+			"service links": testServiceLinks, "deadline": testDeadline, "sidecar": testSidecar,
 			"logs": testLogs, "port-forward": testPortForward, "exec": testExec, "delete": testDelete, "grace": testGrace, "force": testForce,
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); test(t, c) })
@@ -404,6 +404,15 @@ func testDeadline(t *testing.T, c *Cluster) {
 		return p.Status.Phase == corev1.PodFailed && p.Status.Reason == "DeadlineExceeded"
 	})
 	untilNoProcess(t, c, "expires")
+}
+
+// testSidecar asks for what the kubelet lacks: the pod waits and says so.
+func testSidecar(t *testing.T, c *Cluster) {
+	pod(t, c, "sidecar", "image: sh:1\nargs: [\"true\"]", "initContainers: [{name: proxy, image: \"sh:1\", args: [sleep 1000], restartPolicy: Always}]")
+	untilEvent(t, c, "sidecar", "Unsupported", "the test kubelet runs no sidecars: init container proxy")
+	if p := get(t, c, "sidecar"); p.Status.Phase == corev1.PodRunning || p.Status.Phase == corev1.PodSucceeded {
+		t.Errorf("phase %s", p.Status.Phase)
+	}
 }
 
 func testLogs(t *testing.T, c *Cluster) {
