@@ -96,6 +96,7 @@ func (m *model) details(width int) []string {
 		add("      next ", g.Hint)
 	}
 	m.recovery(title, add)
+	m.persons(title, add)
 	m.parts(title, add)
 	if len(lines) == 0 {
 		lines = append(lines, m.pen.faint("nothing yet"))
@@ -121,6 +122,38 @@ func (m *model) recovery(title func(string), add func(prefix, text string)) {
 			} else {
 				add("  ✗ ", name+" not proven yet: "+why)
 			}
+		}
+	}
+}
+
+// persons is who was asked, who approved, and who was told.
+func (m *model) persons(title func(string), add func(prefix, text string)) {
+	r := m.run
+	if len(r.Asked)+len(r.Approvals)+len(r.Notified) > 0 {
+		title("people")
+	}
+	for _, a := range r.Asked {
+		if took := a.Waited(); a.By != "" && took.Measured {
+			add("  ✓ ", fmt.Sprintf("%s: %s, said %s by %s after %s", a.Step, a.Who, a.By, a.Via, brief(took.Elapsed)))
+		} else {
+			add("  • ", fmt.Sprintf("%s: %s is asked", a.Step, a.Who))
+		}
+	}
+	for _, a := range r.Approvals {
+		switch {
+		case a.Why != "":
+			add("  ✗ ", "approval of "+a.Approver+" counts nothing: "+a.Why)
+		case a.Self:
+			add("  ✓ ", "approved by "+a.Approver+", the operator's own: "+a.Method)
+		default:
+			add("  ✓ ", "approved by "+a.Approver+": "+a.Method)
+		}
+	}
+	for _, n := range r.Notified {
+		if n.Delivered {
+			add("  ✓ ", n.To+" was told: "+n.Text)
+		} else {
+			add("  ✗ ", n.To+" was not told ("+n.Why+"): "+n.Text)
 		}
 	}
 }

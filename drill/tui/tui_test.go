@@ -325,6 +325,27 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestDetailsNamePeople: who was asked, who said what, whose approval counts.
+func TestDetailsNamePeople(t *testing.T) {
+	tp := human(t)
+	tp.at(100*time.Second, "confirm-dns", drill.TypeAsked, drill.Asked{Who: "network on call"})
+	tp.at(180*time.Second, "confirm-dns", drill.TypeAcknowledged, drill.Acknowledged{Who: "network on call", By: "ana@ops-1", Via: "screen"})
+	tp.at(180*time.Second, "confirm-dns", drill.TypeApproval, drill.Approval{Approver: "mei", Method: "ssh-ed25519"})
+	tp.at(180*time.Second, "confirm-dns", drill.TypeApproval, drill.Approval{Approver: "bob", Method: "ssh-ed25519", Why: "it has expired"})
+	tp.at(180*time.Second, "confirm-dns", drill.TypeNotified, drill.Notified{To: "incident channel", Text: "moving", Why: "no answer"})
+	m := shown(tp, 0, 120, 40)
+	press(m, "d")
+	frame := m.View()
+	for _, want := range []string{
+		"✓ confirm-dns: network on call, said ana@ops-1 by screen after 1:20", "✓ approved by mei: ssh-ed25519",
+		"✗ approval of bob counts nothing: it has expired", "✗ incident channel was not told (no answer): moving",
+	} {
+		if !strings.Contains(frame, want) {
+			t.Errorf("the details lack %q:\n%s", want, frame)
+		}
+	}
+}
+
 // TestAbortFromAPage: Ctrl-C asks there too.
 func TestAbortFromAPage(t *testing.T) {
 	m := shown(declared(t), 0, 80, 24)
