@@ -100,9 +100,10 @@ func (m *model) strip(class string, width int) []string {
 	return lines
 }
 
-// bar is a share, 0 to 1, as a sign of that height.
+// bar is a share, 0 to 1, as a sign of that height. Full height leaves a gap, so that
+// strips below each other stay apart.
 func bar(share float64) rune {
-	signs := []rune("▁▂▃▄▅▆▇█")
+	signs := []rune("▁▂▃▄▅▆▇")
 	return signs[min(max(int(share*float64(len(signs))), 0), len(signs)-1)]
 }
 

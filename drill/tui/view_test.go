@@ -308,8 +308,8 @@ func trimmed(frame string) string {
 func TestMarksOfTraffic(t *testing.T) {
 	strip := strings.Join(shown(busy(t), 0, 80, 24).strip("us-chat", 40), "\n")
 	// the baseline's window has no hit rate; 0 % is the lowest bar, 25, 62 and 90 % are
-	// the third, fifth and eighth of eight; a TTFT at the objective is the fourth.
-	want := "errors   ··#·31\nTTFT     ▁▁█?▄▃\nhit rate ?█▁?▃▅\nsent     ██▇▁██\nphase    bccsss"
+	// the second, fifth and seventh of seven; a TTFT at the objective is the fourth.
+	want := "errors   ··#·31\nTTFT     ▁▁▇?▄▃\nhit rate ?▇▁?▂▅\nsent     ▇▇▆▁▇▇\nphase    bccsss"
 	if strip != want {
 		t.Errorf("the strip is\n%s\nwant\n%s", strip, want)
 	}
