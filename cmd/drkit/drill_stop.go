@@ -25,6 +25,9 @@ func (d *drillPlan) killSwitch(ctx context.Context) (string, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("looking for %s: %w", file, err)
 	}
+	if d.target.state == nil { // a tabletop opens no store
+		return "", nil
+	}
 	key := d.target.region.Name + "/" + stopName
 	switch _, err := d.target.state.Stat(ctx, key); {
 	case err == nil:
