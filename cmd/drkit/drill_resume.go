@@ -137,14 +137,17 @@ func (o *resumeOptions) plan(was *drill.Run) (*drillPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.id, d.dir = was.ID, ledger.Dir(d.svc.Run.Dir.Path, was.ID)
 	if o.Playbook == "" && d.playbook.Hash() != was.Plan.PlaybookHash && slices.Contains(playbooks.Names(), was.Plan.Playbook) {
-		d.playbook, err = loadPlaybook(was.Plan.Playbook) // it was named on the command line
+		o.Playbook = was.Plan.Playbook // it was named on the command line; its mode says what is opened
+		if d, err = newDrillPlan(o.drillOptions); err != nil {
+			return nil, err
+		}
 	}
-	if err == nil && o.SelfApprove != "" && d.playbook.Mode != playbooks.Emergency {
-		err = refused(fmt.Errorf("--self-approve is for emergencies, and playbook %s is of mode %s", d.playbook.Name, d.playbook.Mode), "leave it away")
+	if o.SelfApprove != "" && d.playbook.Mode != playbooks.Emergency {
+		return nil, refused(fmt.Errorf("--self-approve is for emergencies, and playbook %s is of mode %s", d.playbook.Name, d.playbook.Mode), "leave it away")
 	}
-	return d, err
+	d.id, d.dir = was.ID, ledger.Dir(d.svc.Run.Dir.Path, was.ID)
+	return d, nil
 }
 
 func (d *drillPlan) resume(ctx context.Context, s *streams, mode string, journal *ledger.Journal, was *drill.Run) (*drill.Run, error) {
