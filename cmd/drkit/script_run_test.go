@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -336,4 +337,19 @@ func runProgram(dir string, args ...string) error {
 		return fmt.Errorf("drkit %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	return nil
+}
+
+// await-http URL: waits until it answers 200.
+func cmdAwaitHTTP(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await-http URL")
+	}
+	poll(ts, args[0], func() (bool, error) {
+		resp, err := forwarding.Get(args[0])
+		if err != nil {
+			return false, nil // not yet
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode == http.StatusOK, nil
+	})
 }

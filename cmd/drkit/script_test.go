@@ -47,7 +47,7 @@ func scripts(dir string) testscript.Params {
 	return testscript.Params{
 		Dir: dir, Setup: setup, Condition: condition, RequireUniqueNames: true, RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"service": cmdService, "edit": cmdEdit, "canary": cmdCanary, "router": cmdRouter, "playbook": cmdPlaybook, "fifo": cmdFifo, "damage": cmdDamage, "fill": cmdFill, "age": cmdAge, "listen": cmdListen,
+			"service": cmdService, "edit": cmdEdit, "canary": cmdCanary, "router": cmdRouter, "playbook": cmdPlaybook, "fifo": cmdFifo, "damage": cmdDamage, "fill": cmdFill, "age": cmdAge, "listen": cmdListen, "free-port": cmdFreePort, "await-http": cmdAwaitHTTP,
 			"status": cmdStatus, "start": cmdStart, "await": cmdAwait, "await-file": cmdAwaitFile, "signal": cmdSignal, "ended": cmdEnded, "kill-at": cmdKillAt,
 			"complains": cmdComplains, "json": cmdJSON, "plain": cmdPlain, "secret-free": cmdSecretFree, "nothing-left": cmdNothingLeft, "same": cmdSame, "key": cmdKey, "endpoint": cmdEndpoint, "grow": cmdGrow, "file-mode": cmdFileMode, "glob": cmdGlob, "empty": cmdEmpty, "json-lines": cmdJSONLines, "redacted-runs": cmdRedactedRuns,
 			"whole-or-absent": cmdWholeOrAbsent, "something-left": cmdSomethingLeft,
@@ -67,6 +67,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("USER", "tester")
 	env.Setenv("LC_ALL", "C")
 	env.Setenv("TZ", "UTC")
+	env.Setenv("VLLM_ROUTER", os.Getenv("DRKIT_VLLM_ROUTER"))
 	env.Setenv("MODELS", filepath.Join(sourceDir, "..", "..", "testdata", "models"))
 	env.Setenv("REHEARSAL", filepath.Join(sourceDir, "..", "..", "playbooks", "rehearsal.yaml"))
 	b := &background{env: env, home: home, running: map[string]*program{}}
@@ -77,6 +78,8 @@ func setup(env *testscript.Env) error {
 
 func condition(cond string) (bool, error) {
 	switch cond {
+	case "vllm-router":
+		return os.Getenv("DRKIT_VLLM_ROUTER") != "", nil
 	case "root":
 		return os.Geteuid() == 0, nil
 	case "proc": // the process table can be read with each process's environment
