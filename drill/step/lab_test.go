@@ -141,6 +141,7 @@ type lab struct {
 	onStep   map[string]func() // called when a step begins
 	dirs     map[string]*mem.Store
 	sink     drill.Handler // nil: journal
+	onEvent  func(drill.Event, *drill.Run)
 }
 
 // openDir is a folder as any process finds it: what was removed from the disk is gone.
@@ -236,7 +237,10 @@ func (l *lab) sinkOr() drill.Handler {
 	return l.journal
 }
 
-func (l *lab) watch(e drill.Event, _ *drill.Run) error {
+func (l *lab) watch(e drill.Event, r *drill.Run) error {
+	if l.onEvent != nil {
+		l.onEvent(e, r)
+	}
 	if f := l.onStep[e.Step]; f != nil && e.Type == drill.TypeStepStarted {
 		f()
 	}
