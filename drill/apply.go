@@ -128,7 +128,7 @@ var folders = map[string]folder{
 	TypeKept:         on(checkKept, foldKept),
 	TypeClass:        on(checkClass, foldClass),
 	TypePhase:        on(nil, func(r *Run, _ Event, p Phase) { r.Phases = append(r.Phases, p) }),
-	TypeTraffic:      on(checkTraffic, func(r *Run, _ Event, w TrafficWindow) { r.Traffic = append(r.Traffic, w) }),
+	TypeTraffic:      on(checkTraffic, foldTraffic),
 	TypeNote:         on(nil, foldNote),
 	TypeProgress:     on(nil, foldProgress),
 	TypeApproval:     on(checkApproval, foldApproval),

@@ -33,6 +33,15 @@ func Between(a, b Stamp) Span {
 	return Span{Elapsed: d, Measured: true, Clock: clock}
 }
 
+// Since is a moment counted from the beginning of the run: exact in its first process,
+// by the wall clock in a later one.
+func (r *Run) Since(s Stamp) time.Duration {
+	if s.Proc == r.Begun.Proc {
+		return s.Mono - r.Begun.Mono
+	}
+	return s.Wall.Sub(r.Begun.Wall)
+}
+
 // ladder lists the instants of the recovery clock in the order that they come in.
 var ladder = []string{InstantDeclared, InstantCapacity, InstantImage, InstantWeights, InstantEngineReady, InstantCanaryVerified, InstantCutover, InstantSteady}
 

@@ -356,6 +356,7 @@ type TrafficWindow struct {
 	CacheHit *float64       `json:"cache_hit,omitempty"` // cached/prompt tokens as answers said; nil: not said
 	ByRegion map[string]int `json:"by_region,omitempty"` // answers attributed to a region
 	Phase    string         `json:"phase"`               // baseline, cutover, steady, failback
+	Began    Stamp          `json:"-"`                   // From with its process, as the fold knows it
 }
 
 // Note is a sentence for the report: a thing that the run does not claim.

@@ -180,6 +180,11 @@ func checkTraffic(_ *Run, _ Event, w TrafficWindow) error {
 	return nil
 }
 
+func foldTraffic(r *Run, e Event, w TrafficWindow) {
+	w.Began = Stamp{Proc: e.Proc, Mono: w.From, Wall: e.Wall.Add(w.From - e.Mono)}
+	r.Traffic = append(r.Traffic, w)
+}
+
 func foldNote(r *Run, _ Event, n Note) {
 	if !slices.Contains(r.Notes, n.Text) {
 		r.Notes = append(r.Notes, n.Text)

@@ -208,6 +208,16 @@ func deviations(r *drill.Run) []string {
 		}
 	}
 	all = append(all, approvalDeviations(r)...)
+	for _, x := range r.Resumes {
+		what := "its process was gone"
+		switch {
+		case x.After != nil:
+			what = "it was held: " + x.After.Why
+		case x.Cut != nil:
+			what = "it was being cut short: " + x.Cut.Why
+		}
+		all = append(all, fmt.Sprintf("process %d went on with the run at %s (%s); figures across processes rest on the machine's clock", x.At.Proc, x.At.Wall.UTC().Format(time.RFC3339), what))
+	}
 	if r.Aborting != nil {
 		all = append(all, "the run was cut short: "+r.Aborting.Why)
 	}

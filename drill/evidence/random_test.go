@@ -45,10 +45,14 @@ func random(r *rand.Rand) *drill.Run {
 			run.Components = append(run.Components, c)
 		}
 	}
-	at := time.Duration(r.IntN(100)) * time.Second
+	at, proc, began := time.Duration(r.IntN(100))*time.Second, 1, time.Date(2026, 1, 2, 3, 4, 5, r.IntN(1e9), time.UTC)
 	for _, name := range []string{drill.InstantDeclared, drill.InstantWeights, drill.InstantSteady} {
 		if r.IntN(14) > 0 {
-			run.Instants = append(run.Instants, drill.InstantState{Name: name, At: drill.Stamp{Proc: 1, Mono: at}})
+			run.Instants = append(run.Instants, drill.InstantState{Name: name, At: drill.Stamp{Proc: proc, Mono: at, Wall: began.Add(at)}})
+		}
+		if r.IntN(10) == 0 { // another process goes on, and counts anew
+			proc++
+			began, at = began.Add(at+time.Duration(r.IntN(40)-4)*time.Second), time.Duration(r.IntN(1e9))
 		}
 		at += time.Duration(r.IntN(60)-3) * time.Second
 		at = max(at, 0)

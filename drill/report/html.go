@@ -127,29 +127,29 @@ type tick struct {
 	Class string
 }
 
-// scale maps moments of a process to a drawing.
-type scale struct{ from, length time.Duration }
+// scale maps moments of a run to a drawing.
+type scale struct{ length time.Duration }
 
 func (s scale) x(d time.Duration) float64 {
 	if s.length <= 0 {
 		return labelWidth
 	}
-	share := float64(d-s.from) / float64(s.length)
+	share := float64(d) / float64(s.length)
 	return labelWidth + min(max(share, 0), 1)*(drawWidth-labelWidth-10)
 }
 
 func at(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
 
-// endOf is the last moment that the first process stamped.
+// endOf is the last moment that a step of the run was at, from its beginning.
 func endOf(r *drill.Run) time.Duration {
-	end := r.Last.Mono
-	if r.Last.Proc != 1 {
-		end = 0
-		for _, s := range r.Steps {
-			for _, x := range []drill.Stamp{s.Started, s.Ended} {
-				if x.Proc == 1 {
-					end = max(end, x.Mono)
-				}
+	if r.Last.Proc == 1 {
+		return r.Since(r.Last)
+	}
+	end := time.Duration(0) // a process that only took the run back adds nothing
+	for _, s := range r.Steps {
+		for _, x := range []drill.Stamp{s.Started, s.Ended} {
+			if !x.IsZero() {
+				end = max(end, r.Since(x))
 			}
 		}
 	}
@@ -157,19 +157,20 @@ func endOf(r *drill.Run) time.Duration {
 }
 
 func newTimeline(r *drill.Run) timeline {
-	s := scale{r.Begun.Mono, endOf(r) - r.Begun.Mono}
+	s := scale{endOf(r)}
 	var t timeline
 	for _, st := range r.Steps {
 		y := len(t.Bars) * rowHeight
 		b := bar{Label: st.ID, Y: y + 4, TextY: y + 16, X: at(labelWidth), Width: "0", Class: "none", Text: "not reached"}
-		if st.Started.Proc == 1 {
+		if !st.Started.IsZero() {
 			end := endOf(r)
-			if st.Ended.Proc == 1 {
-				end = st.Ended.Mono
+			if !st.Ended.IsZero() {
+				end = r.Since(st.Ended)
 			}
-			from, to := s.x(st.Started.Mono), s.x(end)
+			began := r.Since(st.Started)
+			from, to := s.x(began), s.x(end)
 			b.X, b.Width, b.Class = at(from), at(max(to-from, 1)), results[st.Result]
-			b.Text = duration(end-st.Started.Mono) + " " + cmp.Or(st.Result, "running")
+			b.Text = duration(max(end-began, 0)) + " " + cmp.Or(st.Result, "running")
 		}
 		t.Bars = append(t.Bars, b)
 	}
@@ -184,17 +185,14 @@ var results = map[string]string{drill.Passed: "good", drill.Failed: "bad", drill
 
 func (t *timeline) marks(r *drill.Run, s scale) {
 	for _, in := range r.Instants {
-		if in.At.Proc != 1 {
-			continue
-		}
 		label := in.Name
 		if e := drill.Between(r.Begun, in.At); e.Measured {
 			label += " +" + duration(e.Elapsed)
 		}
-		t.mark(label, s.x(in.At.Mono), "instant")
+		t.mark(label, s.x(r.Since(in.At)), "instant")
 	}
 	declared, ok := r.Instant(drill.InstantDeclared)
-	if promised := declared.At.Mono + r.Plan.Objectives.RTO; ok && declared.At.Proc == 1 && promised <= endOf(r) {
+	if promised := r.Since(declared.At) + r.Plan.Objectives.RTO; ok && promised <= endOf(r) {
 		t.mark("promised "+duration(r.Plan.Objectives.RTO), s.x(promised), "promise")
 	}
 }
@@ -206,7 +204,7 @@ func (t *timeline) mark(label string, x float64, class string) {
 func (t *timeline) axis(s scale) {
 	for i := range 5 {
 		d := s.length * time.Duration(i) / 4
-		t.Axis = append(t.Axis, tick{Label: duration(d.Round(100 * time.Millisecond)), X: at(s.x(s.from + d)), Y: t.Floor + 16, Left: i == 4})
+		t.Axis = append(t.Axis, tick{Label: duration(d.Round(100 * time.Millisecond)), X: at(s.x(d)), Y: t.Floor + 16, Left: i == 4})
 	}
 }
 
@@ -244,7 +242,7 @@ const (
 
 func attributions(r *drill.Run) []attribution {
 	regions := regionsOf(r)
-	s := scale{r.Begun.Mono, endOf(r) - r.Begun.Mono}
+	s := scale{endOf(r)}
 	var all []attribution
 	for _, w := range r.Traffic {
 		i := slices.IndexFunc(all, func(a attribution) bool { return a.Class == w.Class })
@@ -254,7 +252,7 @@ func attributions(r *drill.Run) []attribution {
 			t.axis(s)
 			all[i].Axis = t.Axis
 		}
-		all[i].Windows = append(all[i].Windows, newWindow(w, s, regions))
+		all[i].Windows = append(all[i].Windows, newWindow(w, r.Since(w.Began), s, regions))
 	}
 	return all
 }
@@ -277,8 +275,8 @@ func regionsOf(r *drill.Run) []region {
 	return all
 }
 
-func newWindow(w drill.TrafficWindow, s scale, regions []region) window {
-	from, to := s.x(w.From), s.x(w.To)
+func newWindow(w drill.TrafficWindow, began time.Duration, s scale, regions []region) window {
+	from, to := s.x(began), s.x(began+w.To-w.From)
 	v := window{X: at(from), Width: at(max(to-from-0.5, 1)), Phase: w.Phase}
 	counts := map[string]int{"failed or cut": w.Failed + w.Cut, "not attributed": max(0, w.OK-total(w.ByRegion))}
 	maps.Copy(counts, w.ByRegion)

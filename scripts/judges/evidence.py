@@ -8,6 +8,7 @@ A journal.jsonl beside the evidence is taken by itself. Prints what it checked a
 the recomputed verdict. Exit status 0: all of it holds; 6: it does not, and why.
 """
 import argparse
+import calendar
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 ZEROS = "0" * 64
 LADDER = ["declared", "weights", "engine-ready", "canary-verified", "cutover", "steady"]
@@ -84,15 +86,27 @@ def substitutes(e):
     return count
 
 
+def wall(text):
+    """A time of day in nanoseconds since 1970: 2026-01-02T03:04:05.678901234Z."""
+    day, _, part = text.removesuffix("Z").partition(".")
+    return calendar.timegm(time.strptime(day, "%Y-%m-%dT%H:%M:%S")) * 10**9 + int(part.ljust(9, "0") or 0)
+
+
+def between(a, b):
+    """Nanoseconds from one instant to another: across processes by the machine's clock."""
+    if a["process"] == b["process"]:
+        return b["mono_ns"] - a["mono_ns"]
+    return wall(b["wall"]) - wall(a["wall"])
+
+
 def rto(e):
     """Nanoseconds from declared to steady; None when the clock does not give them."""
     at = {i["name"]: i for i in e["clock"]["instants"]}
     reached = [at[name] for name in LADDER if name in at]
-    if "declared" not in at or "steady" not in at or len({i["process"] for i in reached}) != 1:
+    if "declared" not in at or "steady" not in at or any(between(a, b) < 0 for a, b in zip(reached, reached[1:])):
         return None
-    if any(a["mono_ns"] > b["mono_ns"] for a, b in zip(reached, reached[1:])):
-        return None
-    return at["steady"]["mono_ns"] - at["declared"]["mono_ns"]
+    took = between(at["declared"], at["steady"])
+    return took if took >= 0 else None
 
 
 def late(e):
