@@ -88,6 +88,9 @@ func failedBefore(r *Run, abort string) error {
 		}
 	}
 	for _, g := range r.Gates {
+		if s := r.step(g.Step); s != nil && g.Attempt < s.Attempts {
+			continue // it was being tried again, as playbook or person allowed
+		}
 		if g.Result == Failed && (held == "" || g.Step != held) {
 			return errext.WithHint(fmt.Errorf("run %s had failed when its process ended: gate %s: expected %s, observed %s", r.ID, g.ID, g.Expected, g.Observed), abort)
 		}

@@ -284,6 +284,35 @@ func TestResumeGivesNoSecondTry(t *testing.T) {
 	})
 }
 
+// TestResumeOfARetry: a step that was red, and was being tried again when its process
+// was killed, is tried again.
+func TestResumeOfARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rn, _, whole := newRunner()
+		boot, tries := rn.Steps["boot"].(do), 0
+		rn.Playbook.Steps[3].Retries = 1
+		rn.Steps["boot"] = do{do: func(ctx context.Context, sc Scope) error {
+			if tries++; tries == 1 {
+				return sc.Emit(TypeGate, Gate{ID: "gate-" + ProofBoot, Expected: "yes", Observed: "no", Result: Failed})
+			}
+			return boot.do(ctx, sc)
+		}}
+		if _, err := rn.Run(t.Context(), "R1", promise()); err != nil {
+			t.Fatal(err)
+		}
+		again := slices.IndexFunc(whole.events, func(e Event) bool { return e.Type == TypeStepStarted && e.Step == "boot" && e.Attempt == 2 })
+		killed := &memory{events: slices.Clone(whole.events[:again+1])}
+		before, _ := Replay(killed.Events())
+		w := worldAt(before, true)
+		rn, _, _ = resuming(w, killed)
+		r, err := rn.Resume(t.Context(), "R1", promise())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantVerdict(t, r, killed, w, Recovered, 0)
+	})
+}
+
 // TestRecheckThatIsRefused keeps the run held, with nothing taken back.
 func TestRecheckThatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
