@@ -58,7 +58,7 @@ func TestBuiltinsOfEveryMode(t *testing.T) {
 	order := map[string][]string{
 		"emergency": {"preflight", "declare", "approve", "verify", "restore", "boot", "behaviour", "cutover", "steady", "soak"},
 		"planned":   {"approve", "preflight", "traffic", "declare", "verify", "restore", "boot", "behaviour", "cutover", "steady", "soak"},
-		"failback":  {"approve", "preflight", "declare", "restore", "boot", "failback", "steady"},
+		"failback":  {"approve", "preflight", "declare", "verify", "restore", "boot", "failback", "steady"},
 	}
 	modes := map[string]string{"rehearsal": Rehearsal, "emergency": Emergency, "planned": Planned, "failback": Planned, "tabletop": Tabletop}
 	for name, mode := range modes {
