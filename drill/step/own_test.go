@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -59,7 +60,7 @@ func (o *own) load(steps ...string) (playbooks.Playbook, error) {
 	var b strings.Builder
 	b.WriteString("apiVersion: drkit/v1\nkind: Playbook\nmetadata: {name: own}\nsteps:\n")
 	for _, s := range steps {
-		if !strings.Contains(s, "timeout:") {
+		if !strings.Contains(s, ", timeout:") {
 			s += ", timeout: 1m"
 		}
 		b.WriteString("  - {text: Own., " + s + "}\n")
@@ -776,3 +777,63 @@ func TestRecheckOfOwnSteps(t *testing.T) {
 type nowhere struct{ drill.Scope }
 
 func (nowhere) RunID() string { return "R1" }
+
+// TestOwnStepsAreResumed: a run that is held at a person goes on in another process.
+// What the command did is asked by its check; only what does not hold is run again.
+func TestOwnStepsAreResumed(t *testing.T) {
+	var told atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { told.Add(1) }))
+	defer s.Close()
+	steps := []string{
+		`id: on, kind: run, with: {command: [sh, -c, "echo . >> ran; touch on"], check: [test, -e, "on"], undo: [sh, -c, "echo . >> undone; rm -f on"]}`,
+		`id: tell, kind: notify, with: {url_env: HOOK, message: It begins.}`,
+		`id: decide, kind: human, who: the boss, on_timeout: hold`,
+		`id: last, kind: http, with: {url_env: HOOK}`,
+	}
+	count := func(o *own, name string) int {
+		data, _ := os.ReadFile(filepath.Join(o.world.Dir, name))
+		return strings.Count(string(data), ".")
+	}
+	for _, c := range []struct {
+		name              string
+		between           func(o *own)
+		ran, undone, told int
+	}{
+		// Undone at the end of the run; the webhook got the message and the last request.
+		{"it holds", func(*own) {}, 1, 1, 2},
+		// Taken back before it is run again, and the message sent again after it.
+		{"it does not hold", func(o *own) { _ = os.Remove(filepath.Join(o.world.Dir, "on")) }, 2, 2, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			told.Store(0)
+			o := newOwn(t)
+			o.world.Web, o.env["HOOK"] = s.Client(), s.URL+"/hooks/long-enough"
+			if _, err := o.run(steps...); errext.StatusOf(err) != errext.Paused {
+				t.Fatalf("not held: %v", err)
+			}
+			c.between(o)
+			p, err := o.load(steps...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.world.People = &step.People{}
+			o.world.People.Give("decide", step.Ack{By: "ada", Via: "command line"})
+			r := drill.Runner{Playbook: p, Handlers: []drill.Handler{o.journal}, Steps: step.Kinds(o.world), Undo: o.undos()}
+			run, err := r.Resume(t.Context(), "R1", drill.RunStarted{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range run.Steps {
+				if s.Result != drill.Passed {
+					t.Errorf("step %s is %s: %s", s.ID, s.Result, s.Error)
+				}
+			}
+			if ran, undone, got := count(o, "ran"), count(o, "undone"), int(told.Load()); ran != c.ran || undone != c.undone || got != c.told {
+				t.Errorf("ran %d, undone %d, told %d times; want %d, %d, %d", ran, undone, got, c.ran, c.undone, c.told)
+			}
+			if len(run.Asked) != 1 || run.Asked[0].By != "ada" || run.Asked[0].Waited().Clock != drill.ClockWall {
+				t.Errorf("asked %+v", run.Asked)
+			}
+		})
+	}
+}
