@@ -200,11 +200,11 @@ func printChecked(s *streams, p playbooks.Playbook, res checkedPlaybook) error {
 // loadPlaybook takes a built-in playbook's name or a file, checks the options of
 // every step too, and knows the kinds that this drkit can run.
 func loadPlaybook(name string) (playbooks.Playbook, error) {
-	if p, err := playbooks.Builtin(name); err == nil {
-		return p, nil
+	data, err := playbooks.Source(name)
+	if err == nil {
+		return playbooks.LoadChecked(data, "built-in "+name, step.CheckStep, step.KindNames()...)
 	}
-	data, err := readFile(name)
-	if err != nil {
+	if data, err = readFile(name); err != nil {
 		return playbooks.Playbook{}, usage(fmt.Errorf("reading the playbook: %w", err), "give a file, or one of the built-in playbooks: drkit playbook list")
 	}
 	return playbooks.LoadChecked(data, name, step.CheckStep, step.KindNames()...)
