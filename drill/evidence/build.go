@@ -47,9 +47,7 @@ func New(r *drill.Run, seal ledger.Sealed) Evidence {
 		e.Ledger = &Ledger{*p.Ledger, tail(*p.Ledger)}
 	}
 	e.Approvers, e.Notified, e.NoLedger = approvers(r), notified(r), said(p.WithoutLedger)
-	if p.Participants != nil {
-		e.People = &p.Participants
-	}
+	e.People = participants(r)
 	if p.Observers != nil {
 		e.Observers = &p.Observers
 	}
@@ -132,7 +130,7 @@ func steps(r *drill.Run) []Step {
 	all := []Step{}
 	for _, s := range r.Steps {
 		e := s.Elapsed()
-		all = append(all, Step{ID: s.ID, Kind: s.Kind, Anchor: r.Plan.Playbook + "#" + s.ID, By: "tool", Start: when(s.Started), End: when(s.Ended),
+		all = append(all, Step{ID: s.ID, Kind: s.Kind, Anchor: r.Plan.Playbook + "#" + s.ID, By: by(s.Kind), Start: when(s.Started), End: when(s.Ended),
 			Elapsed: report.SecondsIf(e.Elapsed, e.Measured), Budget: report.SecondsIf(s.Budget, s.Budget > 0),
 			Result: s.Result, Attempts: s.Attempts, Status: s.Status, Error: s.Error, Hint: s.Hint})
 	}

@@ -170,7 +170,7 @@ type Step struct {
 	ID       string     `json:"id"`
 	Kind     string     `json:"kind"`
 	Anchor   string     `json:"playbook_anchor"`
-	By       string     `json:"by"` // tool
+	By       string     `json:"by"` // tool, human
 	Start    *time.Time `json:"start"`
 	End      *time.Time `json:"end"`
 	Elapsed  *float64   `json:"elapsed_seconds"`

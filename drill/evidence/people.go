@@ -53,19 +53,41 @@ func approvalDeviations(r *drill.Run) []string {
 	return all
 }
 
-// notified lists who was told what, as far as a webhook took it: one that the
-// playbook goes on without is no proof that anybody was told.
+// notified is what people were told, as far as it was delivered; nil: nothing was.
 func notified(r *drill.Run) *[]string {
 	var all []string
 	for _, n := range r.Notified {
 		if n.Delivered {
-			all = append(all, fmt.Sprintf("step %s: %s: %s", n.Step, n.To, n.Text))
+			all = append(all, n.To+": "+n.Text)
 		}
 	}
 	if all == nil {
 		return nil
 	}
 	return &all
+}
+
+// participants are those whom the operator named and those who answered for a role;
+// nil: nobody.
+func participants(r *drill.Run) *[]drill.Person {
+	all := slices.Clone(r.Plan.Participants)
+	for _, a := range r.Asked {
+		if p := (drill.Person{Name: a.By, Role: a.Who}); a.By != "" && !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return &all
+}
+
+// by says who carried a step out.
+func by(kind string) string {
+	if kind == "human" || kind == "approve" {
+		return "human"
+	}
+	return "tool"
 }
 
 // checkApprovers refuses a live recovery that nobody approved, and an approval that

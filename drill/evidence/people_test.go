@@ -214,3 +214,18 @@ func TestApprovalsAreNoRuns(t *testing.T) {
 		t.Errorf("an approval after the end makes it close again: %d records", a.Records)
 	}
 }
+
+// TestPeopleOfTheJournal: who answered for a role took part, and only what was
+// delivered was told.
+func TestPeopleOfTheJournal(t *testing.T) {
+	r := &drill.Run{ID: id(1), Plan: drill.RunStarted{Participants: []drill.Person{{Name: "ada", Role: "lead"}}},
+		Asked:    []drill.AskedState{{Step: "call", Who: "on-call", By: "mei"}, {Step: "again", Who: "on-call", By: "mei"}, {Step: "open", Who: "board"}},
+		Notified: []drill.NotifiedState{{Notified: drill.Notified{To: "#ops", Text: "begun", Delivered: true}}, {Notified: drill.Notified{To: "#all", Text: "x", Why: "no answer"}}}}
+	e := New(r, ledger.Sealed{})
+	if got := text(e.People); got != `[{"name":"ada","role":"lead"},{"name":"mei","role":"on-call"}]` {
+		t.Error(got)
+	}
+	if got := text(e.Notified); got != `["#ops: begun"]` {
+		t.Error(got)
+	}
+}

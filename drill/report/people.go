@@ -1,6 +1,9 @@
 package report
 
 import (
+	"fmt"
+	"strings"
+
 	"drkit/drill"
 )
 
@@ -21,6 +24,44 @@ type Notified struct {
 	Text      string `json:"text"`
 	Delivered bool   `json:"delivered"`
 	Why       string `json:"why,omitempty"`
+}
+
+// Approval is a person's word on the plan, as it was judged; Why is why it counts nothing.
+type Approval struct {
+	Approver  string `json:"approver"`
+	Method    string `json:"method"`
+	KeyID     string `json:"key_id,omitempty"`
+	Self      bool   `json:"self_attested"`
+	ChangeRef string `json:"change_ref,omitempty"`
+	Record    uint64 `json:"ledger_record,omitempty"`
+	Why       string `json:"why,omitempty"`
+}
+
+func approvals(r *drill.Run) (all []Approval) {
+	for _, a := range r.Approvals {
+		all = append(all, Approval{Approver: a.Approver, Method: a.Method, KeyID: a.KeyID, Self: a.Self, ChangeRef: a.ChangeRef, Record: a.Record, Why: a.Why})
+	}
+	return all
+}
+
+// Proof is how the approval is known, for people.
+func (a Approval) Proof() string {
+	text := strings.TrimSpace(a.Method + " " + a.KeyID)
+	if a.Record > 0 {
+		text += fmt.Sprintf(", record %d of the ledger", a.Record)
+	}
+	if a.Self {
+		text += "; the operator's own"
+	}
+	return text
+}
+
+// Counts says whether it counted, for people.
+func (a Approval) Counts() string {
+	if a.Why != "" {
+		return "counts nothing: " + a.Why
+	}
+	return "counts"
 }
 
 func asked(r *drill.Run) (all []Asked) {
@@ -55,6 +96,13 @@ func (n Notified) outcome() string {
 
 // people writes who was asked and told; nothing when nobody was.
 func (d *doc) people() {
+	if len(d.res.Approvals) > 0 {
+		d.title("Approvals")
+		d.header("by", "change", "known by", "")
+		for _, a := range d.res.Approvals {
+			d.row(a.Approver, a.ChangeRef, a.Proof(), a.Counts())
+		}
+	}
 	if len(d.res.Asked) > 0 {
 		d.title("People")
 		d.header("step", "for", "said to be done by", "after")

@@ -49,6 +49,7 @@ type Result struct {
 	Classes    []Class           `json:"classes"`
 	Changes    []Change          `json:"changes"`
 	Notes      []string          `json:"notes"`
+	Approvals  []Approval        `json:"approvals,omitempty"`
 	Asked      []Asked           `json:"asked,omitempty"`    // steps that waited for people
 	Notified   []Notified        `json:"notified,omitempty"` // what people were told
 }
@@ -166,7 +167,7 @@ func New(r *drill.Run) Result {
 		Release: p.Release, Source: p.Source, Target: p.Target, Tool: p.Tool, SelfTest: p.SelfTest, Began: r.Begun.Wall,
 		Objectives: objectives(p.Objectives), Proves: proves(r), Measured: measured(r), Segments: segments(r),
 		Steps: steps(r), Gates: gates(r), Components: list(r.Components), Boot: boot(r), Traffic: traffic(r), Classes: Classes(r), Changes: changes(r),
-		Notes: list(r.Notes), Asked: asked(r), Notified: notified(r), Reasons: []drill.Reason{},
+		Notes: list(r.Notes), Approvals: approvals(r), Asked: asked(r), Notified: notified(r), Reasons: []drill.Reason{},
 	}
 	if f := r.Finished; f != nil {
 		res.Ended, res.Verdict, res.Status, res.Reasons = &r.Ended.Wall, &f.Verdict, &f.Status, list(f.Reasons)
