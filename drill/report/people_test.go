@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -56,5 +57,31 @@ func TestPeople(t *testing.T) {
 	}
 	if n := res.Notified; len(n) != 2 || !n[0].Delivered || n[1].Delivered || n[1].Why == "" {
 		t.Errorf("notified %+v", n)
+	}
+}
+
+// TestApprovals: who approved, how that is known, and what counted nothing.
+func TestApprovals(t *testing.T) {
+	r := &drill.Run{ID: "R1", Approvals: []drill.Approval{
+		{Approver: "mei", Method: "ssh-ed25519", KeyID: "SHA256:abc", ChangeRef: "CHG-7", Record: 3},
+		{Approver: "kim", Method: drill.MethodTyped, Self: true},
+		{Approver: "eve", Method: "ssh-ed25519", Record: 4, Why: "drkit.yaml does not know its key"},
+	}}
+	var md, page bytes.Buffer
+	if err := errors.Join(Markdown(&md, r), HTML(&page, r)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| mei | CHG-7 | ssh-ed25519 SHA256:abc, record 3 of the ledger | counts |", "typed by the operator, not authenticated; the operator's own", "counts nothing: drkit.yaml does not know its key"} {
+		if !strings.Contains(md.String(), want) {
+			t.Errorf("Markdown does not say %q:\n%s", want, md.String())
+		}
+	}
+	for _, want := range []string{"<h2>Approvals</h2>", "SHA256:abc", "counts nothing"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if got := New(r).Approvals; len(got) != 3 || got[2].Why == "" {
+		t.Errorf("%+v", got)
 	}
 }
