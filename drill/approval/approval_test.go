@@ -286,12 +286,12 @@ func TestSSHKeygen(t *testing.T) {
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
 		t.Skip("ssh-keygen is not installed")
 	}
-	for _, kind := range []string{"ed25519", "ecdsa", "rsa"} {
+	for kind, bits := range map[string]string{"ed25519": "256", "ecdsa": "384", "rsa": "2048"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			d, dir := newDesk(t), t.TempDir()
 			at := func(name string) string { return filepath.Join(dir, name) }
-			keygen(t, "", "-q", "-t", kind, "-N", "", "-C", "mei", "-f", at("key"))
+			keygen(t, "", "-q", "-t", kind, "-b", bits, "-N", "", "-C", "mei", "-f", at("key"))
 			signer, err := PrivateKey(read(t, at("key")), nil)
 			if err != nil {
 				t.Fatal(err)
