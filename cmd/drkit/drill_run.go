@@ -391,7 +391,7 @@ func (d *drillPlan) world(start drill.RunStarted) *step.World {
 		Launcher: d.launcher, UndoLaunch: undoLaunch(d.launcher), Validate: process.Validate,
 		OpenDir: func(path string) store.ReadWriter { return dir.Plain(path) },
 		Self:    selfReach(), NewRouter: newRouter, Router: d.router(), Objectives: start.Objectives, Waivers: waivers(d.svc), HTTP: httpClient(),
-		Measured: d.earlierStart, Back: step.Back(d.playbook), Production: d.production,
+		Measured: d.earlierStart, Serving: servingIn(d.source.region, d.target.region), Back: step.Back(d.playbook), Production: d.production,
 		Mode: d.playbook.Mode, Dir: d.svc.Dir, Web: webClient(), UndoCommand: undoLaunch(d.launcher),
 	}
 	w.Source.Deployed, w.Target.Deployed = d.deployed.source, d.deployed.target

@@ -37,6 +37,9 @@ type bench struct {
 // runID is the id of each case's run: a case has its own world.
 const runID = "SELFTEST"
 
+// sourceBucket is where the source's copy would be, if it could be reached.
+const sourceBucket = "source-bucket"
+
 // The traffic of a case: enough for the windows below on a slow machine.
 const (
 	rate   = 12 // requests a second
@@ -62,9 +65,10 @@ func newBench(p published, workDir string) (*bench, error) {
 	command := []string{"stand-in", "{{dir}}"}
 	b.world = &step.World{
 		Service: service, Served: served, WorkDir: workDir, By: "self-test",
-		Source:   step.Region{Name: sourceName, Residency: "us", Store: b.source, State: mem.New().Fill(p.sourceSt), Location: "mem:a", StateLocation: "mem:a/.drkit", Command: command},
-		Target:   step.Region{Name: targetName, Residency: "eu", Store: b.target, State: b.state, Location: "mem:b", StateLocation: "mem:b/.drkit", Command: command},
-		Launcher: b.launcher, UndoLaunch: undoLaunch, Validate: func(drill.Spec) error { return nil },
+		Source: step.Region{Name: sourceName, Residency: "us", Store: b.source, State: mem.New().Fill(p.sourceSt), Location: "mem:a", StateLocation: "mem:a/.drkit", Command: command,
+			Addresses: []step.Address{{What: "bucket " + sourceBucket, URL: "http://" + sourceBucket + "/", Words: []string{"s3://" + sourceBucket}}}},
+		Target: step.Region{Name: targetName, Residency: "eu", Store: b.target, State: b.state, Location: "mem:b", StateLocation: "mem:b/.drkit", Command: command},
+		Self:   []string{"probe"}, Launcher: b.launcher, UndoLaunch: undoLaunch, Validate: func(drill.Spec) error { return nil },
 		OpenDir:   func(path string) store.ReadWriter { return dir.Plain(path) },
 		NewRouter: b.router, Router: step.RouterCommand{Driver: reference.Driver}, Objectives: objectives, HTTP: b.net.Client(),
 		Classes: []traffic.Class{{Name: "chat", Residency: []region.Residency{"us", "eu"}, Share: 1, Shape: traffic.TokenIDs}},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drkit/drill"
+	"drkit/drill/step"
 	"drkit/internal/store"
 	"drkit/manifest/region"
 )
@@ -63,6 +64,19 @@ var faults = []fault{
 	{id: "models-only", title: "the canary answers /health and /v1/models and computes nothing", verdict: drill.NotRecovered, gate: "behaviour", says: "HTTP 500",
 		arrange: serving(only("/health", "/version", "/v1/models", "/metrics"))},
 
+	{id: "source-reachable", title: "the source can be reached from inside the canary", verdict: drill.NotRecovered, gate: "isolation", says: "it takes connections",
+		arrange: func(b *bench) error {
+			_, err := b.net.Serve(sourceBucket+":80", http.NotFoundHandler())
+			return err
+		}},
+	{id: "source-named", title: "the target's command names the source's bucket", verdict: drill.NotRecovered, gate: "independent", says: "canary.command[2]",
+		arrange: func(b *bench) error {
+			b.world.Target.Command = append(slices.Clone(b.world.Target.Command), "s3://"+sourceBucket+"/llm")
+			return nil
+		}},
+	{id: "production-differs", title: "production runs another model than the release", verdict: drill.Refused, says: "production is not the release",
+		arrange: func(b *bench) error { b.world.Serving = otherProduction{}; return nil }},
+
 	{id: "router-acknowledges", title: "the router answers every change with success and does nothing", verdict: drill.NotRecovered, step: "cutover", says: "list",
 		arrange: func(b *bench) error { b.launcher.router = acknowledge; return nil }},
 	{id: "router-lies", title: "the router lists the change and goes on sending to the source", verdict: drill.NotRecovered, gate: "cutover-attribution", says: "the engine that took over counted 0",
@@ -89,6 +103,13 @@ func init() {
 			faults[i].want = Red
 		}
 	}
+}
+
+// otherProduction runs something else.
+type otherProduction struct{}
+
+func (otherProduction) Running(context.Context) ([]step.Running, error) {
+	return []step.Running{{Where: "endpoint of the self-test", Base: "another-model"}}, nil
 }
 
 func damaged(how func(dir string) error) func(*bench) error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drkit/drill"
+	"drkit/drill/reach"
 	"drkit/drill/routing/serve"
 	"drkit/internal/pipenet"
 	"drkit/internal/standin"
@@ -181,6 +182,26 @@ func (r *replica) ExitState() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state
+}
+
+// Run stands for the probe that a drill runs inside a canary: it tries addresses on the
+// network of the case.
+func (r *replica) Run(ctx context.Context, argv []string) ([]byte, error) {
+	found := reach.Result{Schema: reach.Schema, Self: true}
+	for _, url := range argv[1:] {
+		a := reach.Address{URL: url, HTTP: "not asked"}
+		to, err := reach.HostPort(url)
+		if err != nil {
+			return nil, err
+		}
+		if conn, err := r.launcher.net.DialContext(ctx, "tcp", to); err != nil {
+			a.Connect, a.HTTP = err.Error(), err.Error()
+		} else if err := conn.Close(); err != nil {
+			return nil, err
+		}
+		found.Tried = append(found.Tried, a)
+	}
+	return reach.Encode(found)
 }
 
 // Stop ends the replica and forgets it.

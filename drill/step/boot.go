@@ -121,7 +121,7 @@ type bootOptions struct {
 }
 
 func (b boot) options(s playbooks.Step) (bootOptions, *Region, error) {
-	o := bootOptions{Isolation: isolationProve}
+	o := bootOptions{Isolation: prove}
 	if err := s.Decode(&o); err != nil {
 		return o, nil, err
 	}

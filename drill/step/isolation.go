@@ -21,10 +21,11 @@ type Address struct {
 	Words []string
 }
 
-// Isolation says what becomes of a canary that can reach the source.
+// What becomes of something that a check finds: it is demanded, or only reported in a
+// note, and then nothing is claimed.
 const (
-	isolationProve  = "prove"  // the gate isolation is red
-	isolationReport = "report" // a note says so, and nothing is claimed
+	prove      = "prove"
+	reportOnly = "report"
 )
 
 // insideDeadline bounds the look from inside; each address has a few seconds, and all
@@ -53,7 +54,7 @@ func (w *World) isolated(ctx context.Context, sc drill.Scope, r *replica, mode s
 	if len(shared) > 0 {
 		g.Observed += "; not judged, as both regions share it: " + first(shared, 3)
 	}
-	if mode == isolationReport && g.Result != drill.Passed {
+	if mode == reportOnly && g.Result != drill.Passed {
 		return sc.Emit(drill.TypeNote, drill.Note{Text: "isolation is not proven, and by the playbook not demanded: " + g.Observed})
 	}
 	return gate(sc, g)

@@ -33,6 +33,9 @@ type preflightOptions struct {
 	// MeasuredBoot is how long the release's engine takes to start; without it an
 	// earlier run of the same release tells, where there is one.
 	MeasuredBoot time.Duration `yaml:"measured_boot"`
+	// Production says whether a production that runs something else than the release
+	// refuses the run, or is only noted.
+	Production string `yaml:"production" strict:"enum=compare|report"`
 }
 
 func (p preflight) Check(ctx context.Context, s playbooks.Step) []error {
@@ -53,6 +56,10 @@ func (p preflight) Check(ctx context.Context, s playbooks.Step) []error {
 	}
 	p.w.manifest, p.w.probes = m, set
 	problems = append(problems, p.w.launchable(ctx)...)
+	p.w.compared = p.w.production(ctx)
+	if o.Production != reportOnly {
+		problems = append(problems, p.w.compared.problems...)
+	}
 	return append(problems, p.w.startLimits(o)...)
 }
 
@@ -286,7 +293,7 @@ func LockKey(region, service string) string { return region + "/" + service + "/
 
 func (p preflight) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 	var o preflightOptions
-	if err := errors.Join(s.Decode(&o), p.w.noteLimits(sc, o), p.w.noteDeployed(sc), p.w.sayClasses(sc)); err != nil {
+	if err := errors.Join(s.Decode(&o), p.w.noteLimits(sc, o), p.w.noteDeployed(sc), p.w.sayClasses(sc), p.w.noteProduction(sc, o.Production)); err != nil {
 		return err
 	}
 	key := LockKey(p.w.Target.Name, p.w.Service)

@@ -78,6 +78,9 @@ type World struct {
 	// Measured is how long an earlier canary of a release took to start in the
 	// target; false where there was none. nil: nobody knows.
 	Measured func(release string) (rules.Start, bool)
+	// Serving says what runs in production now, to be compared with the release; nil:
+	// nobody knows.
+	Serving Serving
 	// Approvals weighs what the ledger holds of people's approvals of this run; nil:
 	// nobody can approve.
 	Approvals func(ctx context.Context, run string) (approval.Tally, error)
@@ -102,10 +105,11 @@ type World struct {
 	router   *rehearsalRouter
 	traffic  *running
 	cutover  *switched
-	routed   []*move  // of the cutover
-	warming  *warming // of the engines that it went to
-	opened   []*fleet // routers of production
-	checked  bool     // checkProduction has told its problems
+	routed   []*move   // of the cutover
+	warming  *warming  // of the engines that it went to
+	opened   []*fleet  // routers of production
+	checked  bool      // checkProduction has told its problems
+	compared *compared // with production
 }
 
 // Kinds returns the handlers by the kind of step that each runs.

@@ -57,7 +57,7 @@ var table = map[string][]string{
 	"drill/traffic":         {"manifest/probes", "manifest/region", "internal/openai"},
 	"drill/reach":           {},
 	"drill/step":            {"drill", "drill/forecast", "drill/bootlog", "drill/probe", "drill/reach", "drill/traffic", "drill/approval", "drill/ledger", "playbooks", "manifest/...", "verify", "replicate", "internal/store", "internal/strictyaml", "internal/openai"},
-	"drill/selftest":        {"drill", "drill/ledger", "drill/probe", "drill/step", "drill/traffic", "drill/router/reference", "drill/routing/serve", "playbooks", "manifest/...", "verify", "replicate", "internal/standin", "internal/pipenet", "internal/openai", "internal/store", "internal/store/dir", "internal/store/mem"},
+	"drill/selftest":        {"drill", "drill/ledger", "drill/probe", "drill/reach", "drill/step", "drill/traffic", "drill/router/reference", "drill/routing/serve", "playbooks", "manifest/...", "verify", "replicate", "internal/standin", "internal/pipenet", "internal/openai", "internal/store", "internal/store/dir", "internal/store/mem"},
 	"drill/gitops":          {},
 	"drill/launch/...":      {"drill", "drill/gitops", "internal/openai"},
 	"drill/router/...":      {"drill", "internal/openai"},
