@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"drkit/drill"
 	"drkit/drill/ledger"
@@ -25,26 +24,35 @@ func (d *drillPlan) earlierStart(release string) (rules.Start, bool) {
 		if err != nil || run.Plan.Service != d.svc.Metadata.Name || run.Plan.Target != d.target.region.Name || run.Plan.Release != release {
 			continue
 		}
-		if took := startOf(run); took > 0 {
-			return rules.Start{Took: took, From: fmt.Sprintf("measured by the drill %s", id)}, true
+		if start, served := startOf(run); served {
+			start.From = fmt.Sprintf("measured by the drill %s", id)
+			return start, true
 		}
 	}
 	return rules.Start{}, false
 }
 
-// startOf is the end of the last phase of the target's canary, from its launch; 0
-// where it never served.
-func startOf(run *drill.Run) (took time.Duration) {
-	_, served := run.Instant(drill.InstantEngineReady)
+// startOf is the start of the target's canary: up to the end of its boot's last phase,
+// from its launch, or from where its images were there. False where it never served.
+func startOf(run *drill.Run) (start rules.Start, served bool) {
+	ready, served := run.Instant(drill.InstantEngineReady)
 	if !served || slices.ContainsFunc(run.Components, func(c drill.Component) bool { return c.Role == drill.RoleEngine && c.Substitute }) {
-		return 0
+		return start, false
 	}
 	for _, p := range run.Phases {
 		if p.Replica == targetCanary {
-			took = max(took, p.Start+p.Length)
+			start.Took = max(start.Took, p.Start+p.Length)
 		}
 	}
-	return took
+	image, pulled := run.Instant(drill.InstantImage)
+	if pulled && image.At.Proc == ready.At.Proc && image.At.Mono <= ready.At.Mono {
+		start.Took = ready.At.Mono - image.At.Mono
+		place, placed := run.Instant(drill.InstantCapacity)
+		if placed && !image.Cached && place.At.Proc == image.At.Proc && place.At.Mono <= image.At.Mono {
+			start.Pull = image.At.Mono - place.At.Mono
+		}
+	}
+	return start, start.Took > 0
 }
 
 // targetCanary is what the drill's steps call the target's canary.

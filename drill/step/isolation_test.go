@@ -4,10 +4,14 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"drkit/drill"
 	"drkit/drill/reach"
 	"drkit/drill/step"
+	"drkit/internal/store/mem"
+	"drkit/manifest"
 )
 
 // seen lets the probe inside find that some addresses answer.
@@ -170,4 +174,32 @@ func wantNote(t *testing.T, run *drill.Run, words ...string) {
 		}
 	}
 	t.Errorf("no note says %q: %s", words, strings.Join(run.Notes, "\n"))
+}
+
+// TestSourceInTheTargetsFiles: a deploy file of the target's own names the source's
+// bucket, with and without a waiver.
+func TestSourceInTheTargetsFiles(t *testing.T) {
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {weights: s3://prod-use1/llm}\n"
+	p, err := newRelease(models+"support-tiny", func(in *manifest.Input) {
+		files := mem.New().Fill(map[string]string{"c.yaml": text})
+		in.DeployFiles = []manifest.PartFile{{Region: "eu-west-1", Path: "c.yaml", Role: manifest.Kubernetes, Source: files, Key: "c.yaml"}}
+		in.Regions = []manifest.RegionSummary{{Name: "us-east-1", Role: "source", Places: manifest.RegionPlaces{Buckets: []string{"prod-use1"}}}, {Name: "eu-west-1", Role: "target"}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, waivers := range [][]manifest.Waiver{nil, {{Rule: "R-1", Owner: "ada", Reason: "read in tests only", Expires: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLab(t, p)
+			far(l, seen(true))
+			l.world.Waivers = waivers
+			run := l.run()
+			if waivers != nil {
+				l.wantEnd(run, drill.Recovered, 0)
+				return
+			}
+			l.wantEnd(run, drill.NotRecovered, 4)
+			wantGate(t, run, "independent", drill.Failed, "deploy/@eu-west-1/c.yaml:4 names bucket prod-use1 of the source")
+		})
+	}
 }

@@ -57,12 +57,15 @@ var base = sync.OnceValues(func() (published, error) { return newRelease(models 
 
 // newRelease makes a release of the model in a folder: built, recorded, built
 // with its probes, and replicated.
-func newRelease(model string) (published, error) {
+func newRelease(model string, change ...func(*manifest.Input)) (published, error) {
 	ctx := context.Background()
 	in := manifest.Input{Service: service, Tool: "test",
 		Model:    manifest.Tree{Source: dir.Plain(model)},
 		Adapters: []manifest.Tree{{Name: "billing", Source: dir.Plain(models + "support-tiny-billing")}},
 		Engine:   manifest.EngineInput{Kind: "vllm", Version: "0.32.0", Args: []string{"--enable-lora", "--lora-modules", "billing=/adapters/billing"}},
+	}
+	for _, c := range change {
+		c(&in)
 	}
 	m, _, err := manifest.Build(ctx, in)
 	if err != nil {

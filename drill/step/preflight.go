@@ -33,6 +33,7 @@ type preflightOptions struct {
 	// MeasuredBoot is how long the release's engine takes to start; without it an
 	// earlier run of the same release tells, where there is one.
 	MeasuredBoot time.Duration `yaml:"measured_boot"`
+	MeasuredPull time.Duration `yaml:"measured_pull"` // of the images, before it
 	// Production says whether a production that runs something else than the release
 	// refuses the run, or is only noted.
 	Production string `yaml:"production" strict:"enum=compare|report"`
@@ -67,7 +68,7 @@ func (p preflight) Check(ctx context.Context, s playbooks.Step) []error {
 // there is none.
 func (w *World) start(o preflightOptions) (rules.Start, bool) {
 	if o.MeasuredBoot > 0 {
-		return rules.Start{Took: o.MeasuredBoot, From: "measured_boot of the playbook"}, true
+		return rules.Start{Took: o.MeasuredBoot, Pull: o.MeasuredPull, From: "measured_boot of the playbook"}, true
 	}
 	if w.Measured == nil || w.manifest == nil {
 		return rules.Start{}, false

@@ -8,10 +8,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"drkit/drill"
 	"drkit/manifest"
 	"drkit/manifest/release"
+	"drkit/manifest/rules"
 )
 
 // rendered judges what is written for the target: a place of the source that is named
@@ -28,7 +30,7 @@ func (w *World) rendered(ctx context.Context, sc drill.Scope) error {
 		own[f.Part] = own[f.Part] || f.Region == w.Target.Name && f.Region != ""
 	}
 	var named, perhaps []string
-	looked := 0
+	looked, meant := 0, w.meant()
 	for _, f := range w.manifest.Contents.Files {
 		if !ofTarget(f, w.Target.Name) {
 			continue
@@ -40,6 +42,9 @@ func (w *World) rendered(ctx context.Context, sc drill.Scope) error {
 		looked++
 		for _, found := range mentions(data, words) {
 			text := f.Subject() + ":" + found
+			if line, _, _ := strings.Cut(text, " "); meant[line] {
+				continue
+			}
 			if f.Region == "" && own[f.Part] {
 				perhaps = append(perhaps, text)
 				continue
@@ -60,6 +65,18 @@ func (w *World) rendered(ctx context.Context, sc drill.Scope) error {
 		g.Observed = first(named, 3)
 	}
 	return gate(sc, g)
+}
+
+// meant are the lines, as SUBJECT:LINE, where a waiver of rule R-1 says that naming
+// another region is meant.
+func (w *World) meant() map[string]bool {
+	lines := map[string]bool{}
+	for _, f := range rules.Apply(rules.Check(w.manifest), w.Waivers, time.Now()) {
+		if f.Rule == "R-1" && f.Waived != "" {
+			lines[fmt.Sprintf("%s/%s:%d", f.Part, f.Path, f.Line)] = true
+		}
+	}
+	return lines
 }
 
 // ofTarget are the files by which the target is run: its own and those of all regions.

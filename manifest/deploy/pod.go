@@ -39,6 +39,9 @@ type Limit struct {
 	Line    int    `json:"line,omitempty"` // 0: a default that stands nowhere
 }
 
+// ProgressDeadline begins the What of the one limit that runs while images are pulled.
+const ProgressDeadline = "progressDeadlineSeconds"
+
 // Defaults of Kubernetes and of vLLM, in seconds.
 const (
 	defaultDeadline = 600
@@ -114,9 +117,9 @@ func container(spec, n *yaml.Node, kind string, deadline *yaml.Node) Container {
 	c.Limits = append(c.Limits, ready)
 	c.Limits = append(c.Limits, probes(n)...)
 	if kind == "Deployment" {
-		l := Limit{What: "progressDeadlineSeconds (default)", Seconds: defaultDeadline}
+		l := Limit{What: ProgressDeadline + " (default)", Seconds: defaultDeadline}
 		if s, ok := number(deadline); ok {
-			l = Limit{"progressDeadlineSeconds", s, deadline.Line}
+			l = Limit{ProgressDeadline, s, deadline.Line}
 		}
 		c.Limits = append(c.Limits, l)
 	}

@@ -185,7 +185,6 @@ func runnersUp(want, got Answer, i int, tolerance float64) (expected, observed s
 	return "", "", false
 }
 
-
 // closeCall reports whether, at the first divergence, each side ranks the other's
 // token among its top tokens within the tolerance of its own choice.
 func closeCall(want, got Answer, i int, tolerance float64) bool {

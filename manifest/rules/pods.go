@@ -52,7 +52,7 @@ func startLimits(v *view) (out []manifest.Finding) {
 		if len(p.Limits) == 0 {
 			continue
 		}
-		f := limitFinding(p, manifest.Info)
+		f := limitFinding(p, p.Limits[0], manifest.Info)
 		f.Message = fmt.Sprintf("container %s is given up after %s; no start of this release was measured, so whether that is long enough is not known", p.Container.Name, listLimits(p.Limits))
 		f.Hint = "a drill measures the start and compares it with the smallest limit; so does drkit manifest check --measured-boot"
 		out = append(out, f)
@@ -60,10 +60,9 @@ func startLimits(v *view) (out []manifest.Finding) {
 	return out
 }
 
-func limitFinding(p manifest.PodFacts, s manifest.Severity) manifest.Finding {
-	smallest := p.Limits[0]
-	field, _, _ := strings.Cut(smallest.What, ":")
-	if smallest.Line == 0 {
+func limitFinding(p manifest.PodFacts, smallest deploy.Limit, s manifest.Severity) manifest.Finding {
+	field, _, _ := strings.Cut(strings.TrimSuffix(smallest.What, " (default)"), ":")
+	if smallest.Line == 0 && !strings.HasPrefix(smallest.What, deploy.ProgressDeadline) {
 		field = "startupProbe"
 	}
 	return manifest.Finding{Rule: "K-PROBE", Severity: s, Part: string(manifest.Deploy), Path: inRegion(p), Line: cmp.Or(smallest.Line, p.Line), Field: strings.TrimPrefix(field, "the engine's own "),
@@ -82,7 +81,26 @@ func listLimits(limits []deploy.Limit) string {
 // process until it served.
 type Start struct {
 	Took time.Duration
-	From string // where that is known from: "the drill 20261130-…"
+	Pull time.Duration // before it, for the images to be there; 0: not measured, or they were there
+	From string        // where that is known from: "the drill 20261130-…"
+}
+
+// within is how much of a start runs while a limit does: a rollout's deadline counts
+// the pull of images too, an engine's own and its probes' begin with its process.
+func (s Start) within(l deploy.Limit) time.Duration {
+	if strings.HasPrefix(l.What, deploy.ProgressDeadline) {
+		return s.Took + s.Pull
+	}
+	return s.Took
+}
+
+// tightest is the limit with the least room.
+func (s Start) tightest(limits []deploy.Limit) deploy.Limit {
+	return slices.MinFunc(limits, func(a, b deploy.Limit) int { return cmp.Compare(s.room(a), s.room(b)) })
+}
+
+func (s Start) room(l deploy.Limit) time.Duration {
+	return time.Duration(l.Seconds)*time.Second - s.within(l)
 }
 
 // narrow is how much of the smallest limit a start may take before it is said that
@@ -98,15 +116,20 @@ func JudgeStart(m *manifest.Manifest, region string, s Start) (out []manifest.Fi
 		if len(p.Limits) == 0 || region != "" && p.Region != "" && p.Region != region {
 			continue
 		}
-		limit, took := time.Duration(p.Limits[0].Seconds)*time.Second, s.Took.Round(time.Second/10)
-		f := limitFinding(p, manifest.Info)
-		f.Message = fmt.Sprintf("the start took %v (%s), container %s is given up after %s: it fits", took, s.From, p.Container.Name, listLimits(p.Limits))
+		smallest := s.tightest(p.Limits)
+		limit, needed := time.Duration(smallest.Seconds)*time.Second, s.within(smallest)
+		took := s.Took.Round(time.Second / 10).String()
+		if s.Pull > 0 {
+			took += fmt.Sprintf(" after %v for its images", s.Pull.Round(time.Second/10))
+		}
+		f := limitFinding(p, smallest, manifest.Info)
+		f.Message = fmt.Sprintf("the start took %s (%s), container %s is given up after %s: it fits", took, s.From, p.Container.Name, listLimits(p.Limits))
 		switch {
-		case limit <= s.Took:
+		case limit <= needed:
 			f.Severity = manifest.Block
-			f.Message = fmt.Sprintf("the start took %v (%s), container %s is given up after %v: %s; all limits: %s", took, s.From, p.Container.Name, limit, p.Limits[0].What, listLimits(p.Limits))
-			f.Hint = fmt.Sprintf("raise the smallest limit well above %v, and each other one that is below it", took)
-		case s.Took > time.Duration(narrow*float64(limit)):
+			f.Message = fmt.Sprintf("the start took %s (%s), container %s is given up after %v: %s; all limits: %s", took, s.From, p.Container.Name, limit, smallest.What, listLimits(p.Limits))
+			f.Hint = fmt.Sprintf("raise the smallest limit well above %v, and each other one that is below it", needed.Round(time.Second/10))
+		case needed > time.Duration(narrow*float64(limit)):
 			f.Severity = manifest.Degraded
 			f.Message = strings.TrimSuffix(f.Message, ": it fits") + ": a start that is a little slower does not fit"
 			f.Hint = fmt.Sprintf("raise the smallest limit, which is %v", limit)

@@ -145,6 +145,32 @@ func TestMeasuredStart(t *testing.T) {
 	}
 }
 
+// TestMeasuredPull: a rollout's deadline, 600 s unless written, runs while images are
+// pulled; a probe and the engine's own limit begin with the engine. 159 s after a pull of
+// 440 s leave one second, after 442 s none; after 300 s they take less than 80 % of it.
+func TestMeasuredPull(t *testing.T) {
+	for pull, want := range map[time.Duration]string{
+		0:                 "",
+		300 * time.Second: "",
+		440 * time.Second: "K-PROBE degraded progressDeadlineSeconds",
+		442 * time.Second: "K-PROBE block progressDeadlineSeconds",
+	} {
+		m, _, err := manifest.Build(t.Context(), report(t, "14-probe-budget/good"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, f := range rules.JudgeStart(m, "", rules.Start{Took: 159 * time.Second, Pull: pull, From: "a test"}) {
+			if f.Severity != manifest.Info {
+				got = fmt.Sprintf("%s %s %s", f.Rule, f.Severity, f.Field)
+			}
+		}
+		if got != want {
+			t.Errorf("a pull of %v: %q, want %q", pull, got, want)
+		}
+	}
+}
+
 // Two regions whose pods read one configuration lack the adapter for one reason:
 // it is said once.
 func TestAnAdapterThatNoRegionServesIsOneFinding(t *testing.T) {
