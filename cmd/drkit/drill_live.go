@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -176,12 +177,41 @@ func (d *drillPlan) steps() []playbooks.Step {
 	})
 }
 
-// typed is the operator's own word in an emergency.
+// typed is the operator's own word in an emergency: on the command line, or by the
+// screen's key.
 func (d *drillPlan) typed() []drill.Approval {
-	if d.o.SelfApprove == "" || d.playbook.Mode != playbooks.Emergency {
+	name, at := d.o.SelfApprove, d.began
+	if name == "" {
+		name, at = d.word.given()
+	}
+	if name == "" || d.playbook.Mode != playbooks.Emergency {
 		return nil
 	}
-	return []drill.Approval{{Approver: d.o.SelfApprove, Method: drill.MethodTyped, Self: true, ChangeRef: d.o.Scenario.ChangeRef, At: d.began}}
+	return []drill.Approval{{Approver: name, Method: drill.MethodTyped, Self: true, ChangeRef: d.o.Scenario.ChangeRef, At: at}}
+}
+
+// keyWord is the approval of the person at the screen, once they have given it.
+type keyWord struct {
+	mu   sync.Mutex
+	name string
+	at   time.Time
+}
+
+func (w *keyWord) give(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.name == "" {
+		w.name, w.at = name, now().UTC()
+	}
+}
+
+func (w *keyWord) given() (name string, at time.Time) {
+	if w == nil {
+		return "", time.Time{}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.name, w.at
 }
 
 // tally weighs the approvals of a run. In an emergency the operator's own word is
@@ -191,7 +221,7 @@ func (d *drillPlan) tally(chain *ledger.Chain, hash string) func(context.Context
 		t := approval.Tally{Required: d.policy.Required}
 		if chain != nil {
 			scan, err := soundLedger(ctx, chain)
-			if err != nil && d.o.SelfApprove == "" {
+			if err != nil && d.typed() == nil {
 				return t, err
 			}
 			if err == nil {

@@ -178,6 +178,7 @@ type drillPlan struct {
 	id, dir  string
 	launcher *process.Launcher
 	policy   approval.Policy
+	word     *keyWord                                // nil: the screen has no key for it
 	deployed struct{ source, target *step.Deployed } // nil: its canary is a process
 	began    time.Time
 
@@ -287,7 +288,10 @@ func (d *drillPlan) drive(ctx context.Context, s *streams, mode string, start dr
 	people := cmp.Or(d.words, &step.People{})
 	people.Here = mode == "tty"
 	world.Redact, world.People = s.Redactor, people
-	if len(d.policy.People) > 0 || d.o.SelfApprove != "" {
+	if mode == "tty" && d.playbook.Mode == playbooks.Emergency {
+		d.word = &keyWord{}
+	}
+	if len(d.policy.People) > 0 || d.o.SelfApprove != "" || d.word != nil {
 		world.Approvals = d.tally(chain, start.PlanHash)
 	}
 	defer world.Close()
@@ -297,6 +301,9 @@ func (d *drillPlan) drive(ctx context.Context, s *streams, mode string, start dr
 	pause, paused := pausing()
 	display, closeDisplay := newDisplay(ctx, s, mode, func() { abort(signalCause{syscall.SIGINT}) }, leave, func(o *tui.Options) {
 		o.Pause, o.Earlier = pause, earlierSteps(d.svc.Run.Dir.Path, start)
+		if d.word != nil {
+			o.Approve = func(string) { d.word.give(operator()) }
+		}
 		o.Ack = func(id string) { people.Give(id, step.Ack{By: operator(), Via: "screen"}) }
 	})
 	runner := &drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Checks: d.checks(start), Undo: undos(), Leave: left, Pause: paused, Stop: d.killSwitch}
