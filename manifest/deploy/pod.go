@@ -22,7 +22,7 @@ type Pod struct {
 
 // Container is one container of a pod.
 type Container struct {
-	Name     string   `json:"name"`
+	Name     string   `json:"container"` // not "name": that is the resource's, where both stand side by side
 	Line     int      `json:"line"`
 	User     *int64   `json:"run_as_user,omitempty"` // nil: not said
 	UserLine int      `json:"run_as_user_line,omitempty"`
