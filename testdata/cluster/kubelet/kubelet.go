@@ -100,13 +100,13 @@ func Start(o Options) (*Kubelet, error) {
 
 // Stop kills what runs, without telling the API server, and returns when all of it is gone.
 func (k *Kubelet) Stop() {
-	k.cancel()
-	_ = k.server.Close()
 	k.mu.Lock()
 	for _, p := range k.pods {
 		p.kill(0)
 	}
+	k.cancel() // under the lock: what is cancelled first leaves k.pods before it is killed
 	k.mu.Unlock()
+	_ = k.server.Close()
 	k.work.Wait()
 }
 
