@@ -80,6 +80,7 @@ func launch(t *testing.T, l *kubernetes.Launcher, s drill.Spec) *kubernetes.Repl
 func TestLauncher(t *testing.T) {
 	c := launcherCluster(t)
 	t.Run("lives", func(t *testing.T) { canaryLives(t, c) })
+	t.Run("production runs", func(t *testing.T) { productionRuns(t, c) })
 	t.Run("another process", func(t *testing.T) { anotherProcess(t, c) })
 	t.Run("documented roles", func(t *testing.T) { documentedRoles(t, c) })
 	t.Run("causes", func(t *testing.T) { causes(t, c) })
@@ -94,10 +95,7 @@ func canaryLives(t *testing.T, c *Cluster) {
 	apply(t, c, "dr-drill", text)
 	until(t, "production's pods", func() bool { return len(podsOf(t, c, "app=chat")) == 2 })
 	before := podsOf(t, c, "app=chat")
-	defer func() { // the subtests after this one count processes
-		_ = c.Client.AppsV1().Deployments("dr-drill").Delete(context.Background(), "chat", metav1.DeleteOptions{})
-		until(t, "production to end", func() bool { return len(c.Processes()) == 0 })
-	}()
+	defer stopProduction(t, c)
 
 	for _, reach := range []string{kubernetes.PortForward, kubernetes.Direct} {
 		t.Run(reach, func(t *testing.T) {
@@ -162,6 +160,45 @@ func canaryLives(t *testing.T, c *Cluster) {
 			}
 		})
 	}
+}
+
+// productionRuns: production's own pods are compared with the release's workload, and
+// its GitOps owner is told by its own marks.
+func productionRuns(t *testing.T, c *Cluster) {
+	text := deployment("args: [--port, \"8123\"]", "")
+	text = strings.Replace(text, "metadata: {name: chat}", "metadata: {name: chat, annotations: {argocd.argoproj.io/tracking-id: 'apps:apps/Deployment:dr-drill/chat'}}", 1)
+	l := newLauncher(t, c, kubernetes.Options{})
+	if _, err := l.Running(t.Context(), launchSpec(text)); err == nil || !strings.Contains(err.Error(), "no pod of Deployment/chat") {
+		t.Errorf("nothing runs: %v", err)
+	}
+	if _, _, err := l.Owner(t.Context(), launchSpec(text)); err == nil {
+		t.Error("an owner of what is not there")
+	}
+	apply(t, c, "dr-drill", text)
+	defer stopProduction(t, c)
+	until(t, "production's pods to tell their images", func() bool {
+		all, err := l.Running(t.Context(), launchSpec(text))
+		return err == nil && len(all) == 2 && len(all[0].Unsaid)+len(all[1].Unsaid) == 0
+	})
+	launch(t, l, launchSpec(text)) // the canary is not production
+	all, err := l.Running(t.Context(), launchSpec(strings.Replace(text, "8123", "8124", 1)))
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	for _, r := range all {
+		if !slices.Equal(r.Images, []string{"sha256:" + strings.Repeat("ab", 32)}) || len(r.Differs) != 1 || !strings.Contains(r.Differs[0], `argument 2 is "8123", the release's "8124"`) {
+			t.Errorf("%+v", r)
+		}
+	}
+	if o, ok, err := l.Owner(t.Context(), launchSpec(text)); err != nil || !ok || o.Tool != "Argo CD" || o.Name != "apps" {
+		t.Errorf("owner %+v, %v, %v", o, ok, err)
+	}
+}
+
+// stopProduction: the subtests after this one count processes.
+func stopProduction(t *testing.T, c *Cluster) {
+	_ = c.Client.AppsV1().Deployments("dr-drill").Delete(context.Background(), "chat", metav1.DeleteOptions{})
+	until(t, "production to end", func() bool { return len(podsOf(t, c, "app=chat")) == 0 })
 }
 
 // anotherProcess: after a kill -9 another process finds the canary by its label,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
@@ -43,7 +44,7 @@ func (r *Replica) Run(ctx context.Context, argv []string) (output []byte, err er
 	case err != nil:
 		err = fmt.Errorf("running %s in pod %s: %w", argv[0], r.Pod(), err)
 	}
-	return out.Bytes(), err
+	return out.bytes(), err
 }
 
 // ExitError is the status of a command that ran and ended with another status than 0.
@@ -51,12 +52,24 @@ type ExitError struct{ Status int }
 
 func (e ExitError) Error() string { return fmt.Sprintf("exit status %d", e.Status) }
 
-// bounded keeps the beginning of what is written to it.
-type bounded struct{ bytes.Buffer }
+// bounded keeps the beginning of what is written to it, by two streams at once. It has
+// no other way in: a bytes.Buffer of its own would be filled past this limit and lock.
+type bounded struct {
+	mu   sync.Mutex
+	kept bytes.Buffer
+}
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if room := maxOutput - b.Len(); room > 0 {
-		b.Buffer.Write(p[:min(room, len(p))])
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if room := maxOutput - b.kept.Len(); room > 0 {
+		b.kept.Write(p[:min(room, len(p))])
 	}
 	return len(p), nil
+}
+
+func (b *bounded) bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Clone(b.kept.Bytes())
 }
