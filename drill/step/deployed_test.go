@@ -141,7 +141,7 @@ func TestAsDeployed(t *testing.T) {
 				t.Errorf("the launcher got %+v", s)
 			}
 		}
-		if len(p.specs) != 2 || p.specs[1].Name != "target-canary" || p.specs[1].Run != "R1" {
+		if len(p.specs) != 2 || p.specs[1].Name != "target-canary" || p.specs[1].Run != run.ID {
 			t.Errorf("checked and launched: %+v", p.specs)
 		}
 		wantNote(t, run, "pools may not be listed")
