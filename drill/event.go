@@ -66,6 +66,7 @@ type RunStarted struct {
 	// What the evidence of a run says beside; absent: not known.
 	By           string     `json:"by,omitempty"` // user@host of the operator, as the machine says
 	PlaybookHash string     `json:"playbook_hash,omitempty"`
+	PlaybookFile string     `json:"playbook_file,omitempty"` // named on the command line: where a resume finds it
 	Binary       *Binary    `json:"binary,omitempty"`
 	Parts        []Part     `json:"parts,omitempty"` // of the release's manifest
 	Scenario     *Scenario  `json:"scenario,omitempty"`

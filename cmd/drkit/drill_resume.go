@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ again, and the command that goes on is printed. Else as drkit drill run.`,
 	o.serviceOption.addFlags(c)
 	o.outputOption.addFlags(c)
 	o.progressOption.addFlags(c)
-	c.Flags().StringVar(&o.Playbook, "playbook", "", "the playbook of the run, where it is not that of drkit.yaml: built-in name or file")
+	c.Flags().StringVar(&o.Playbook, "playbook", "", "the playbook of the run, where it lies elsewhere by now: built-in name or file")
 	c.Flags().StringVar(&o.SelfApprove, "self-approve", "", "emergencies only: approve the plan yourself, under this name; evidence says so")
 	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH, html=PATH, json=PATH or junit=PATH (repeatable)")
 	c.Flags().StringVar(&o.Metrics, "metrics", "", "also write the state of all runs for Prometheus' textfile collector to this file")
@@ -133,6 +134,7 @@ func newestOpen(dir string) (string, error) {
 func (o *resumeOptions) plan(was *drill.Run) (*drillPlan, error) {
 	o.Release, o.Target, o.Demo = was.Plan.Release, was.Plan.Target, was.Plan.Demo
 	o.ofBefore(was)
+	o.Playbook = cmp.Or(o.Playbook, was.Plan.PlaybookFile)
 	d, err := newDrillPlan(o.drillOptions)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -375,8 +376,22 @@ func (d *drillPlan) start(ctx context.Context) drill.RunStarted {
 			Steady: drill.Steady{Windows: o.Steady.Windows, Window: o.Steady.Window, MinRequests: o.Steady.MinRequests, Load: o.Steady.Load},
 			Soak:   o.Soak, CacheWarm: o.CacheWarm},
 	}
+	start.PlaybookFile = d.playbookFile()
 	start.PlanHash = d.hash(start)
 	return start
+}
+
+// playbookFile is the file of a playbook that was named on the command line, "" for one
+// that drkit.yaml names or that is built in.
+func (d *drillPlan) playbookFile() string {
+	if d.o.Playbook == "" || slices.Contains(playbooks.Names(), d.o.Playbook) {
+		return ""
+	}
+	file, err := filepath.Abs(d.o.Playbook)
+	if err != nil {
+		return ""
+	}
+	return file
 }
 
 // releaseID is what the target publishes; preflight says it when that cannot be read.

@@ -382,6 +382,9 @@ func TestHTTP(t *testing.T) {
 		{`url: U/ready, json: {status.ready: true, status.replicas: 3, status.name: eu, status.note: null, list.0.id: 1.5, list.1.id: "1"}`, drill.Passed, ""},
 		{`url: U/ready, json: {status.ready: "true"}`, drill.Failed, "status.ready is true, not true"}, // text is no truth value
 		{`url: U/ready, json: {status.replicas: 2}`, drill.Failed, "status.replicas is 3, not 2"},
+		{`url: U/ready, json: {status.replicas: 3e0}`, drill.Passed, ""},
+		{`url: U/ready, json: {status.replicas: 1e999999999}`, drill.Failed, "status.replicas is 3"},
+		{`url: U/ready, json: {status.replicas: .inf}`, drill.Failed, "status.replicas is 3"},
 		{`url: U/ready, json: {status.replicas: "3"}`, drill.Failed, "status.replicas is 3"},
 		{`url: U/ready, json: {list.1.id: 1}`, drill.Failed, `list.1.id is "1", not 1`},
 		{`url: U/ready, json: {list.2.id: 1}`, drill.Failed, "list.2.id is not there"},
@@ -836,4 +839,28 @@ func TestOwnStepsAreResumed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzOwnSteps: no playbook, however written, makes the checks of its steps panic.
+func FuzzOwnSteps(f *testing.F) {
+	for _, name := range playbooks.Names() {
+		data, err := playbooks.Source(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`apiVersion: drkit/v1
+kind: Playbook
+metadata: {name: x}
+steps:
+  - {id: a, kind: run, text: x, timeout: 1m, with: {command: [sh], env: [A], secrets: [B], set: {C: x}, undo: [sh], check: [sh], exit: 3, stdout: x}}
+  - {id: b, kind: http, text: x, timeout: 1m, with: {url: "http://h/", headers: {A: x}, headers_env: {B: X}, status: [200], json: {a.0: 1, b: null}, within: 1s}}
+  - {id: c, kind: wait, text: x, timeout: 1m, with: {run: {command: [sh]}, every: 1s}}
+  - {id: d, kind: human, text: x, timeout: 1m, who: me}
+  - {id: e, kind: notify, text: x, timeout: 1m, with: {url_env: A, message: "{{run}}", required: false}}
+`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = playbooks.LoadChecked(data, "p.yaml", step.CheckStep, step.KindNames()...)
+	})
 }
