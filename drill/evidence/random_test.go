@@ -63,9 +63,35 @@ func random(r *rand.Rand) *drill.Run {
 	if r.IntN(15) == 0 {
 		run.Problems = []drill.ProblemState{{Problem: drill.Problem{What: "locked"}}}
 	}
+	people(r, run)
 	f := drill.Judge(run)
 	run.Finished = &f
 	return run
+}
+
+// people makes some runs live, with what people said and did, and others tabletops.
+func people(r *rand.Rand, run *drill.Run) {
+	switch r.IntN(8) {
+	case 0:
+		run.Plan.Mode = drill.ModeTabletop
+	case 1, 2:
+		run.Plan.Mode, run.Plan.Live = []string{drill.ModePlanned, drill.ModeEmergency}[r.IntN(2)], true
+		run.Approvals = []drill.Approval{{Approver: "kim", Method: drill.MethodTyped, Self: true}, {Approver: "eve", Method: "ssh-ed25519", Record: 3, Why: "it expired"}}
+	}
+	if r.IntN(8) == 0 {
+		run.Plan.WithoutLedger = "its bucket is gone"
+	}
+	for i := range run.Changes {
+		switch c := &run.Changes[i]; r.IntN(6) {
+		case 0:
+			c.Undone, c.Adopted = false, "mei"
+		case 1:
+			c.Undone, c.Kept = false, "it is what the run was made for"
+		}
+	}
+	if r.IntN(10) == 0 {
+		run.Classes = []drill.Class{{Name: "chat", Residency: []string{"us"}, Share: 1, Refused: "the target is in eu"}}
+	}
 }
 
 // TestRandomRuns: whatever a run holds, its evidence gives its verdict again, and
@@ -97,7 +123,7 @@ func TestRandomRuns(t *testing.T) {
 		}
 	}
 	for _, v := range []string{drill.Recovered, drill.ObjectiveMissed, drill.NotRecovered, drill.Incomplete, drill.Refused, drill.Aborted} {
-		if verdicts[v] < 3 {
+		if verdicts[v] < 2 {
 			t.Errorf("only %d runs are %s: %v", verdicts[v], v, verdicts)
 		}
 	}
