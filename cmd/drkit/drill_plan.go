@@ -100,12 +100,13 @@ type planPage struct {
 	Source       string         `json:"source"`
 	Target       string         `json:"target"`
 	RTO          float64        `json:"rto_seconds"`
+	TTFTP99      *float64       `json:"ttft_p99_seconds"` // null: not promised
+	ErrorRate    float64        `json:"error_rate"`
 	MustProve    []string       `json:"must_prove"`
 	Budget       float64        `json:"budget_seconds"`
 	Approvals    plannedConsent `json:"approvals"`
 	Steps        []plannedStep  `json:"steps"`
 	Problems     *[]planProblem `json:"problems"`
-	start        drill.RunStarted
 }
 
 // plannedConsent is who has to approve; Counting is null when nobody looked.
@@ -136,7 +137,11 @@ type plannedStep struct {
 func (d *drillPlan) page(start drill.RunStarted, world *step.World, problems []drill.ProblemState) planPage {
 	p := planPage{Schema: "drkit.drill-plan/1.0", PlanHash: start.PlanHash, Service: start.Service, Mode: start.Mode, Live: live(d.playbook),
 		Playbook: d.playbook.Name, PlaybookHash: d.playbook.Hash(), Source: start.Source, Target: start.Target, RTO: start.Objectives.RTO.Seconds(),
-		MustProve: start.Objectives.MustProve, Steps: []plannedStep{}, Approvals: plannedConsent{Required: d.policy.Required, People: []string{}}, start: start}
+		MustProve: start.Objectives.MustProve, Steps: []plannedStep{}, Approvals: plannedConsent{Required: d.policy.Required, People: []string{}}}
+	p.ErrorRate = start.Objectives.ErrorRate
+	if s := start.Objectives.TTFTP99.Seconds(); s > 0 {
+		p.TTFTP99 = &s
+	}
 	if start.Release != "" {
 		p.Release = &start.Release
 	}
@@ -185,8 +190,12 @@ func (d *drillPlan) print(s *streams, p planPage) error {
 	if p.Release != nil {
 		release = *p.Release
 	}
-	fmt.Fprintf(&b, "plan       %s\nservice    %s\nmode       %s\nplaybook   %s (%.12s)\nrelease    %s\nfrom       %s\nto         %s\npromised   recovery in %s, must prove %s\nbudget     %s for %s\n",
-		p.PlanHash, p.Service, mode, p.Playbook, p.PlaybookHash, release, p.Source, p.Target, duration(p.RTO), strings.Join(p.MustProve, ", "), duration(p.Budget), countOf(len(p.Steps), "step", "steps"))
+	promised := "recovery in " + duration(p.RTO)
+	if p.TTFTP99 != nil {
+		promised += ", first token in " + duration(*p.TTFTP99) + " for 99 % of requests"
+	}
+	fmt.Fprintf(&b, "plan       %s\nservice    %s\nmode       %s\nplaybook   %s (%.12s)\nrelease    %s\nfrom       %s\nto         %s\npromised   %s, error rate at most %g; must prove %s\nbudget     %s for %s\n",
+		p.PlanHash, p.Service, mode, p.Playbook, p.PlaybookHash, release, p.Source, p.Target, promised, p.ErrorRate, strings.Join(p.MustProve, ", "), duration(p.Budget), countOf(len(p.Steps), "step", "steps"))
 	if p.Live {
 		fmt.Fprintf(&b, "approvals  %d of %s\n", p.Approvals.Required, cmp.Or(strings.Join(p.Approvals.People, ", "), "nobody: approvals.keys is empty"))
 		if p.Approvals.Counting != nil {
