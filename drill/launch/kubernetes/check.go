@@ -35,6 +35,10 @@ func (l *Launcher) Check(ctx context.Context, s drill.Spec) (notes []string, err
 	missing, unseen := l.references(ctx, pod)
 	more, err := l.unrouted(ctx, pod)
 	errs = append(errs, missing, err)
+	owned, err := ungoverned(pod)
+	if errs = append(errs, err); owned != "" {
+		more = append(more, owned)
+	}
 	if errors.Join(errs...) == nil { // else it would only say the same again
 		errs = append(errs, l.dryRun(ctx, pod))
 	}
