@@ -38,7 +38,7 @@ func (p *people) tally(context.Context, string) (approval.Tally, error) {
 }
 
 // waiting runs one approve step in virtual time.
-func waiting(t *testing.T, p *people, timeout string) (r *drill.Run, err error, took time.Duration) {
+func waiting(t *testing.T, p *people, timeout string) (r *drill.Run, took time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o := newOwn(t)
@@ -47,13 +47,13 @@ func waiting(t *testing.T, p *people, timeout string) (r *drill.Run, err error, 
 		r, err = o.run("id: approve, kind: approve, who: two people, on_timeout: hold, timeout: "+timeout, "id: wait, kind: wait, with: {for: 1s}")
 		took = time.Since(p.began)
 	})
-	return r, err, took
+	return r, took, err
 }
 
 // TestApproveWaits: the step goes on when the second of two people has approved.
 func TestApproveWaits(t *testing.T) {
 	void := drill.Approval{ID: "eve", Approver: "eve", Record: 7, Why: "drkit.yaml does not know its key SHA256:x"}
-	r, err, took := waiting(t, &people{after: map[string]time.Duration{"mei": 0, "ada": 12 * time.Minute}, void: []drill.Approval{void}}, "20m")
+	r, took, err := waiting(t, &people{after: map[string]time.Duration{"mei": 0, "ada": 12 * time.Minute}, void: []drill.Approval{void}}, "20m")
 	if err != nil || r.Steps[0].Result != drill.Passed || took < 12*time.Minute || took > 13*time.Minute {
 		t.Fatalf("%v %+v after %v", err, r.Steps[0], took)
 	}
@@ -74,7 +74,7 @@ func TestApproveWaits(t *testing.T) {
 // the step is begun; the command to go on is named, and what counts nothing too.
 func TestApproveHolds(t *testing.T) {
 	void := drill.Approval{ID: "ada", Approver: "ada", Record: 9, Why: "it expired at 2026-03-04T12:00:00Z"}
-	r, err, took := waiting(t, &people{after: map[string]time.Duration{"mei": 0}, void: []drill.Approval{void}}, "10m")
+	r, took, err := waiting(t, &people{after: map[string]time.Duration{"mei": 0}, void: []drill.Approval{void}}, "10m")
 	if !errors.Is(err, drill.ErrPaused) || errext.StatusOf(err) != errext.Paused || took < 10*time.Minute || took > 11*time.Minute {
 		t.Fatalf("%v after %v", err, took)
 	}
@@ -90,10 +90,10 @@ func TestApproveHolds(t *testing.T) {
 // that stays so ends the step.
 func TestApproveReadsAgain(t *testing.T) {
 	all := map[string]time.Duration{"mei": 0, "ada": 0}
-	if r, err, _ := waiting(t, &people{after: all, broken: 30 * time.Second}, "10m"); err != nil || r.Steps[0].Result != drill.Passed {
+	if r, _, err := waiting(t, &people{after: all, broken: 30 * time.Second}, "10m"); err != nil || r.Steps[0].Result != drill.Passed {
 		t.Errorf("%v %+v", err, r.Steps[0])
 	}
-	r, err, took := waiting(t, &people{after: all, broken: time.Hour}, "10m")
+	r, took, err := waiting(t, &people{after: all, broken: time.Hour}, "10m")
 	if err != nil || r.Finished == nil || r.Finished.Status != int(errext.Evidence) || took > 2*time.Minute {
 		t.Errorf("%v %+v after %v", err, r.Finished, took)
 	}
