@@ -52,7 +52,44 @@ func (c cutover) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error
 	if err != nil {
 		return err
 	}
+	if live {
+		if err := c.ready(ctx, sc); err != nil {
+			return err
+		}
+	}
 	return c.w.take(ctx, sc, "cutover", live, &c.w.Source, &c.w.Target)
+}
+
+// ready puts the engines of production that are going to serve through the ladder: the
+// canary shows what the copy is worth, and these may serve another.
+func (c cutover) ready(ctx context.Context, sc drill.Scope) error {
+	var own []*replica
+	for _, e := range c.w.home(&c.w.Target).all {
+		if _, ok := e.Replica.(deployed); ok {
+			own = append(own, e)
+		}
+	}
+	_, err := c.w.climb(ctx, sc, own, "cutover")
+	return err
+}
+
+// climb asks engines, before anything is sent to them, for their health, the release's
+// models and the recorded behaviour. It returns the gates.
+func (w *World) climb(ctx context.Context, sc drill.Scope, all []*replica, id string) (gates []string, err error) {
+	for i, e := range all {
+		if err := w.serves(ctx, e); err != nil {
+			return gates, errext.WithStatus(fmt.Errorf("%s is not ready to take over: %w", e.region.Name, err), errext.Gate)
+		}
+		one := id + "-behaviour"
+		if i > 0 {
+			one = fmt.Sprintf("%s-%d", one, i+1)
+		}
+		gates = append(gates, one)
+		if err := w.answers(ctx, sc, e, one); err != nil {
+			return gates, err
+		}
+	}
+	return gates, nil
 }
 
 // take moves the traffic from one region to the other, and says what that proves.
@@ -117,8 +154,15 @@ func (w *World) moves(id string, live bool, from, to *Region) ([]*move, error) {
 // move changes all routers first, then proves each: what the last one needs must not
 // wait for the proof of the first.
 func (w *World) move(ctx context.Context, sc drill.Scope, moves []*move, proves bool) error {
-	for _, m := range moves {
-		if err := m.begin(ctx, sc); err != nil {
+	undos := make([]drill.Undo, len(moves))
+	for i, m := range moves { // all lists are known before the first one is changed
+		var err error
+		if undos[i], err = m.undo(ctx); err != nil {
+			return errext.WithHint(errext.WithStatus(fmt.Errorf("nothing was changed: %w", err), errext.Gate), errext.Hint(err))
+		}
+	}
+	for i, m := range moves {
+		if err := m.begin(ctx, sc, undos[i]); err != nil {
 			return err
 		}
 	}
@@ -166,11 +210,11 @@ func (m *move) name() string {
 }
 
 // begin changes the router.
-func (m *move) begin(ctx context.Context, sc drill.Scope) error {
+func (m *move) begin(ctx context.Context, sc drill.Scope, u drill.Undo) error {
 	m.began = time.Now()
 	m.w.traffic.SetPhase(strings.SplitN(m.id, "-", 2)[0])
 	m.before = m.look(ctx, engines{})
-	if err := m.change(ctx, sc); err != nil {
+	if err := m.change(ctx, sc, u); err != nil {
 		return err
 	}
 	m.acknowledged = time.Now()
@@ -198,16 +242,12 @@ func (m *move) prove(ctx context.Context, sc drill.Scope) error {
 
 // change moves the router. Its undo is the state before the run, whichever way
 // the move goes: taking back a failback must not fail over once more.
-func (m *move) change(ctx context.Context, sc drill.Scope) error {
-	u, err := m.undo(ctx)
-	if err != nil {
-		return errext.WithHint(errext.WithStatus(err, errext.Gate), errext.Hint(err))
-	}
+func (m *move) change(ctx context.Context, sc drill.Scope, u drill.Undo) error {
 	what := fmt.Sprintf("router: %s in, %s out", m.to.region.Name, m.from.region.Name)
 	if m.fleet != nil {
 		what = fmt.Sprintf("router %s of production (%d replicas): %s in, %s out", m.fleet.Name, len(m.fleet.replicas), m.to.region.Name, m.from.region.Name)
 	}
-	err = sc.Change(ctx, what, u, func(ctx context.Context) error {
+	err := sc.Change(ctx, what, u, func(ctx context.Context) error {
 		if err := m.router.Apply(ctx, drill.Change{Add: m.to.workers(), Remove: m.from.urls()}); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}

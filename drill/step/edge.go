@@ -51,6 +51,29 @@ const (
 	edgePatience = 5 * time.Minute // an edge may be as slow as names in caches
 )
 
+// checkEdge asks the edge once: what it does not say now it will not show later.
+func (w *World) checkEdge(ctx context.Context) []error {
+	at := w.Production.Edge
+	if at == nil {
+		return nil
+	}
+	e, err := w.Production.OpenEdge(*at)
+	if err != nil {
+		return []error{err}
+	}
+	now, err := e.Observe(ctx)
+	if err != nil {
+		return []error{refuse(fmt.Errorf("observing the edge: %w", err), orHint(err, "run the observe command of the edge by hand"))}
+	}
+	var problems []error
+	for _, class := range names(w.sent()) {
+		if now[class] == nil {
+			problems = append(problems, refuse(fmt.Errorf("the edge does not say where the users of %s are", class), "the observe command has to name every class that is moved"))
+		}
+	}
+	return problems
+}
+
 // moveUsers sends the users of the moved classes to the region that took over, and
 // waits until the edge itself shows it. Without an edge nothing is claimed.
 func (w *World) moveUsers(ctx context.Context, sc drill.Scope, id string, proves bool, from, to *Region) error {

@@ -65,18 +65,9 @@ func (f failback) ladder(ctx context.Context, sc drill.Scope, source engines, li
 	}
 	copied := drill.Proof{Name: drill.ProofCopy, Proven: true, Why: "the source's copy was hashed and compared with the release", Gates: []string{"failback-copy"}}
 	behaved := drill.Proof{Name: drill.ProofBehaviour, Proven: true, Why: fmt.Sprintf("%d engines of %s answer as recorded", len(source.all), f.w.Source.Name)}
-	for i, e := range source.all {
-		if err := f.w.serves(ctx, e); err != nil {
-			return errext.WithStatus(fmt.Errorf("the source is not ready to take over again: %w", err), errext.Gate)
-		}
-		id := "failback-behaviour"
-		if i > 0 {
-			id = fmt.Sprintf("%s-%d", id, i+1)
-		}
-		behaved.Gates = append(behaved.Gates, id)
-		if err := f.w.answers(ctx, sc, e, id); err != nil {
-			return err
-		}
+	var err error
+	if behaved.Gates, err = f.w.climb(ctx, sc, source.all, "failback"); err != nil {
+		return err
 	}
 	if !f.w.Back {
 		return nil

@@ -241,7 +241,7 @@ func (w *World) checkProduction(ctx context.Context) []error {
 	for _, f := range fleets {
 		problems = append(problems, w.checkFleet(ctx, f)...)
 	}
-	return problems
+	return append(problems, w.checkEdge(ctx)...)
 }
 
 // described checks what drkit.yaml says of production.

@@ -121,6 +121,8 @@ func TestProductionIsRed(t *testing.T) {
 		{"a replica goes down in the change", func(l *lab, p *plant) {
 			p.routers["http://router-0:30000"].onApply = func(drill.Change) error { p.routers["http://router-1:30000"].down = true; return nil }
 		}, drill.NotRecovered, 8, "", []string{"is not proven to be taken back", "router-1"}, nil},
+		{"the target's engine answers otherwise than recorded", func(_ *lab, p *plant) { p.eu.broken = true },
+			drill.NotRecovered, 4, "cutover-behaviour", []string{"gate cutover-behaviour"}, us},
 		{"answers come from a region outside the border", func(_ *lab, p *plant) { p.all(func(r *prodRouter) { r.outside = "ap-south-1" }) },
 			drill.NotRecovered, 4, "cutover-residency", []string{"was answered in ap-south-1"}, us},
 	} {
@@ -184,6 +186,9 @@ func TestLiveIsRefused(t *testing.T) {
 			l.world.Classes = append(l.world.Classes, class("us-phi", "us"))
 			l.world.Production.Routers[0].Serves = []string{"us-chat", "us-phi"}
 		}, []string{"router chat serves us-phi", "over their border"}},
+		"an edge that does not know a class": {func(l *lab, p *plant) {
+			p.edge, l.world.Production.Edge = &edge{}, &step.EdgeAt{Driver: "fake"}
+		}, []string{"the edge does not say where the users of us-chat are"}},
 		"two routers for one class": {func(_ *lab, p *plant) { p.router("second", []string{"us-chat"}, "http://router-2:30000") }, []string{"us-chat is served by several routers (chat, second)"}},
 		"the class may not leave":   {func(l *lab, _ *plant) { l.world.Classes[0].Residency = []region.Residency{"us"} }, []string{"no class has a lawful target"}},
 	} {
@@ -326,10 +331,9 @@ func TestEdge(t *testing.T) {
 		status  int
 		words   []string
 	}{
-		"moved, after a while":     {edge{slow: 20}, drill.Recovered, 0, []string{"us-chat: eu-west-1 1"}},
-		"it does not show it":      {edge{blind: true}, drill.NotRecovered, 4, []string{"has not shown it within 5m0s", "the users of us-chat are in us-east-1 1, wanted in eu-west-1 1"}},
-		"it takes others along":    {edge{drags: "us-phi"}, drill.NotRecovered, 4, []string{"the users of us-phi were not to be moved"}},
-		"it says nothing of these": {edge{silent: "us-chat"}, drill.NotRecovered, 4, []string{"nothing was changed: the edge does not say where the users of us-chat are"}},
+		"moved, after a while":  {edge{slow: 20}, drill.Recovered, 0, []string{"us-chat: eu-west-1 1"}},
+		"it does not show it":   {edge{blind: true}, drill.NotRecovered, 4, []string{"has not shown it within 5m0s", "the users of us-chat are in us-east-1 1, wanted in eu-west-1 1"}},
+		"it takes others along": {edge{drags: "us-phi"}, drill.NotRecovered, 4, []string{"the users of us-phi were not to be moved"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			drilledLive(t, drill.ModePlanned, func(l *lab, p *plant) {
@@ -372,7 +376,7 @@ func TestFailback(t *testing.T) {
 			l.without("restore", "boot") // else the restore finds it first
 		}, drill.NotRecovered, 4, []string{"gate failback-copy", shard + " diverged"}},
 		"it answers wrongly":         {func(_ *lab, p *plant) { p.us.broken = true }, drill.NotRecovered, 4, []string{"gate failback-behaviour"}},
-		"it does not answer":         {func(_ *lab, p *plant) { p.stopUS() }, drill.NotRecovered, 4, []string{"the source is not ready to take over again"}},
+		"it does not answer":         {func(_ *lab, p *plant) { p.stopUS() }, drill.NotRecovered, 4, []string{"us-east-1 is not ready to take over"}},
 		"the router does not follow": {func(_ *lab, p *plant) { p.all(func(r *prodRouter) { r.lies = true }) }, drill.NotRecovered, 4, []string{"gate failback-attribution"}},
 	} {
 		t.Run(name, func(t *testing.T) {

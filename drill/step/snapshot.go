@@ -38,7 +38,7 @@ func (w *World) snapshot(ctx context.Context, f *fleet, touched []string) (Produ
 		workers, err := r.Workers(asked)
 		cancel()
 		if err != nil {
-			return a, errext.WithHint(fmt.Errorf("nothing was changed: reading the list of router %s, replica %s: %w", f.Name, f.Replicas[i].Admin, err), errext.Hint(err))
+			return a, errext.WithHint(fmt.Errorf("reading the list of router %s, replica %s: %w", f.Name, f.Replicas[i].Admin, err), errext.Hint(err))
 		}
 		one := ReplicaArgs{At: f.Replicas[i], Before: []Backed{}}
 		for _, x := range workers {
