@@ -22,6 +22,11 @@ func newReach(s *streams) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, urls []string) error {
+			for _, text := range urls {
+				if u, err := url.Parse(text); err != nil || u.Host == "" {
+					return usage(fmt.Errorf("%q is no URL with a host", text), "write scheme://host:port")
+				}
+			}
 			line, err := reach.Encode(reach.Try(c.Context(), urls))
 			if err != nil {
 				return err
