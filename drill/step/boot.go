@@ -148,14 +148,18 @@ func (b boot) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 	}
 	platform := &platformWatch{replica: r, target: side == b.w.takesOver(), sc: sc}
 	err = b.ready(ctx, r, platform)
+	ready := time.Now()
+	if err == nil && side.Deployed != nil {
+		watch.catchUp(ctx, ready)
+	}
 	watch.settle(err == nil || interrupted(ctx))
 	if err != nil {
 		return b.red(ctx, sc, r, watch, err)
 	}
-	if err := errors.Join(watch.report(sc), platform.loaded(watch), b.component(ctx, r, sc)); err != nil {
+	if err := errors.Join(watch.report(sc), platform.loaded(ctx, watch, ready), b.component(ctx, r, sc)); err != nil {
 		return err
 	}
-	if err := b.green(sc, r); err != nil || !b.w.isTarget(side) {
+	if err := b.green(sc, r, ready); err != nil || !b.w.isTarget(side) {
 		return err
 	}
 	return b.w.isolated(ctx, sc, r, o.Isolation)
@@ -296,14 +300,14 @@ func (b boot) component(ctx context.Context, r *replica, sc drill.Scope) error {
 	return sc.Emit(drill.TypeComponent, drill.Component{Role: drill.RoleEngine, Name: r.name, Kind: kind, Version: version, Substitute: substitute})
 }
 
-func (b boot) green(sc drill.Scope, r *replica) error {
+func (b boot) green(sc drill.Scope, r *replica, ready time.Time) error {
 	g := drill.Gate{ID: "boot-" + r.region.Name, Title: "a canary boots from " + r.region.Name + "'s copy", Expected: fmt.Sprintf("/health 200 and models %v", b.expected()),
 		Observed: "/health 200, and these models; how it answers is judged by the gate behaviour", Result: drill.Passed, Evidence: "the engine's own answers"}
 	if r.region != b.w.takesOver() {
 		return gate(sc, g)
 	}
 	return errors.Join(
-		sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantEngineReady}),
+		sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantEngineReady, At: sc.Mono(ready)}),
 		sc.Emit(drill.TypeProof, drill.Proof{Name: drill.ProofBoot, Proven: true, Why: b.w.bootedFrom(r.region)}),
 		gate(sc, g))
 }

@@ -19,6 +19,7 @@ type logWatch struct {
 	lines   []bootlog.Line
 	settled bool
 	end     time.Duration
+	ready   time.Duration // when the engine served, while lines are still on their way; 0: not yet
 	ended   chan struct{}
 	start   time.Time
 }
@@ -51,7 +52,11 @@ func (l *logWatch) add(line string) bool {
 		return false
 	}
 	if len(l.lines) < lineWindow {
-		l.lines = append(l.lines, bootlog.Line{At: time.Since(l.start), Text: line})
+		at := time.Since(l.start)
+		if l.ready > 0 { // it was written before
+			at = min(at, l.ready)
+		}
+		l.lines = append(l.lines, bootlog.Line{At: at, Text: line})
 	}
 	return true
 }
@@ -68,6 +73,32 @@ func (l *logWatch) settle(ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settled, l.end = true, time.Since(l.start)
+	if l.ready > 0 {
+		l.end = l.ready
+	}
+}
+
+// lag is how long lines and a platform's word of an engine that serves may be on their way.
+const lag = 2 * time.Second
+
+// catchUp waits for the lines of an engine that serves since a moment ago: a log that
+// comes over the network is behind the engine's own answers.
+func (l *logWatch) catchUp(ctx context.Context, ready time.Time) {
+	l.mu.Lock()
+	l.ready = ready.Sub(l.start)
+	l.mu.Unlock()
+	briefly(ctx, lag, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return slices.ContainsFunc(bootlog.Phases(l.replica, l.lines, l.ready), func(p drill.Phase) bool { return p.Name == bootlog.PhaseServing })
+	})
+}
+
+// briefly waits until something holds, for so long at most.
+func briefly(ctx context.Context, patience time.Duration, holds func() bool) {
+	for end := time.Now().Add(patience); !holds() && time.Now().Before(end) && ctx.Err() == nil; {
+		time.Sleep(pollEvery / 5)
+	}
 }
 
 // length is how long the boot took, or lasted until it failed.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"drkit/drill"
 	"drkit/drill/bootlog"
@@ -204,19 +205,14 @@ type platformWatch struct {
 	target  bool // the region whose recovery is timed
 	sc      drill.Scope
 	told    []string
+	last    time.Time // of the instants that were stamped
 }
 
 // look stamps the instants that the platform has shown, tells each new trouble once,
 // and ends the boot at one that waiting does not change.
 func (p *platformWatch) look() error {
-	if m, ok := p.replica.Replica.(drill.Milestones); ok && p.target {
-		for _, stone := range m.Milestones() {
-			if p.once("instant " + stone.Name) {
-				if err := p.sc.Emit(drill.TypeInstant, drill.Instant{Name: stone.Name, At: p.sc.Mono(stone.At), Cached: stone.Cached}); err != nil {
-					return err
-				}
-			}
-		}
+	if err := p.stamp(time.Now()); err != nil {
+		return err
 	}
 	t, ok := p.replica.trouble()
 	if !ok {
@@ -231,6 +227,37 @@ func (p *platformWatch) look() error {
 	return nil
 }
 
+// stamp stamps the instants that the platform has shown, none later than latest.
+func (p *platformWatch) stamp(latest time.Time) error {
+	if !p.target {
+		return nil
+	}
+	for _, stone := range p.milestones() {
+		if !p.once("instant " + stone.Name) {
+			continue
+		}
+		p.last = earlier(stone.At, latest)
+		if err := p.sc.Emit(drill.TypeInstant, drill.Instant{Name: stone.Name, At: p.sc.Mono(p.last), Cached: stone.Cached}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (p *platformWatch) milestones() []drill.Milestone {
+	if m, ok := p.replica.Replica.(drill.Milestones); ok {
+		return m.Milestones()
+	}
+	return nil
+}
+
 func (p *platformWatch) once(what string) bool {
 	if slices.Contains(p.told, what) {
 		return false
@@ -239,26 +266,32 @@ func (p *platformWatch) once(what string) bool {
 	return true
 }
 
-// loaded stamps when the weights of a canary as deployed were in memory, as its log
-// says. The platform is asked twice a second only: an instant that it showed a moment
-// too late moves this one along with it.
-func (p *platformWatch) loaded(watch *logWatch) error {
+// loaded stamps what a canary as deployed had before it served: its place and images,
+// of which the platform's word may come a moment late, and its weights, as its log says.
+// None is stamped later than the moment since which it serves, and the weights not
+// before the images.
+func (p *platformWatch) loaded(ctx context.Context, watch *logWatch, ready time.Time) error {
+	if p.replica.region.Deployed == nil {
+		return nil
+	}
+	briefly(ctx, lag, func() bool {
+		return slices.ContainsFunc(p.milestones(), func(m drill.Milestone) bool { return m.Name == drill.InstantImage })
+	})
+	if err := p.stamp(ready); err != nil {
+		return err
+	}
 	if err := p.look(); err != nil {
 		return errext.WithStatus(err, errext.Gate)
 	}
-	if p.replica.region.Deployed == nil || !p.target {
+	if !p.target {
 		return nil
 	}
 	at, ok := watch.endOf(bootlog.PhaseWeights)
 	if !ok {
 		return p.sc.Emit(drill.TypeNote, drill.Note{Text: "when " + p.replica.name + " had its weights is not known: its log does not say it"})
 	}
-	if m, is := p.replica.Replica.(drill.Milestones); is {
-		for _, stone := range m.Milestones() {
-			if at.Before(stone.At) {
-				at = stone.At
-			}
-		}
+	if at.Before(p.last) {
+		at = p.last
 	}
 	return p.sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantWeights, At: p.sc.Mono(at)})
 }

@@ -3,6 +3,7 @@ package step_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -45,7 +46,8 @@ type platform struct {
 	*launcher
 	trouble func(since time.Duration) (drill.Trouble, bool)
 	problem error
-	specs   []drill.Spec // checked and launched
+	late    time.Duration // from launch until it says anything, by status and by log
+	specs   []drill.Spec  // checked and launched
 }
 
 func (p *platform) Launch(ctx context.Context, s drill.Spec) (drill.Replica, error) {
@@ -68,11 +70,19 @@ type platformReplica struct {
 
 func (r *platformReplica) Milestones() (out []drill.Milestone) {
 	for _, m := range []drill.Milestone{{Name: drill.InstantCapacity, At: r.began.Add(10 * time.Second)}, {Name: drill.InstantImage, At: r.began.Add(20 * time.Second), Cached: true}} {
+		if said := r.began.Add(r.p.late); m.At.Before(said) {
+			m.At = said
+		}
 		if !time.Now().Before(m.At) {
 			out = append(out, m)
 		}
 	}
 	return out
+}
+
+func (r *platformReplica) Log(ctx context.Context) iter.Seq2[string, error] {
+	time.Sleep(r.p.late)
+	return r.replica.Log(ctx)
 }
 
 func (r *platformReplica) Trouble() (drill.Trouble, bool) {
@@ -146,6 +156,23 @@ func TestAsDeployed(t *testing.T) {
 		}
 		wantNote(t, run, "pools may not be listed")
 		wantNote(t, run, "nothing is restored in eu-west-1")
+	})
+}
+
+// TestLateWord: the engine serves 40 s after its launch, and the cluster's word of what
+// it had before and its log come 0.4 s later. None of it counts as later than that, and
+// the figure that is judged does not wait for it.
+func TestLateWord(t *testing.T) {
+	asDeployed(t, func(_ *lab, p *platform) { p.late = 40400 * time.Millisecond }, func(l *lab, _ *platform, run *drill.Run) {
+		l.wantEnd(run, drill.Recovered, 0)
+		for _, name := range []string{drill.InstantCapacity, drill.InstantImage, drill.InstantWeights, drill.InstantEngineReady} {
+			if in, ok := run.Instant(name); !ok || in.At.Mono != 55250*time.Millisecond {
+				t.Errorf("%s: %+v, want 55.25 s", name, in)
+			}
+		}
+		if _, ok, why := run.RTO(); !ok {
+			t.Errorf("no RTO: %s", why)
+		}
 	})
 }
 
