@@ -12,8 +12,8 @@ import (
 // the routers it asks what they list; what was moved is not moved twice, and the
 // snapshot that stays is the one from before the first change.
 func TestLiveRunIsResumed(t *testing.T) {
-	for _, mode := range []string{drill.ModePlanned, drill.ModeEmergency} {
-		for _, id := range []string{"traffic", "boot", "cutover", "steady", "cleanup"} {
+	for mode, steps := range map[string][]string{drill.ModePlanned: {"traffic", "cutover", "steady", "cleanup"}, drill.ModeEmergency: {"boot", "steady"}} {
+		for _, id := range steps {
 			t.Run(mode+" "+id, func(t *testing.T) {
 				t.Parallel()
 				p := mustRelease(t)
