@@ -121,7 +121,7 @@ type bootOptions struct {
 }
 
 func (b boot) options(s playbooks.Step) (bootOptions, *Region, error) {
-	o := bootOptions{Isolation: prove}
+	o := bootOptions{Isolation: b.w.asked(prove)}
 	if err := s.Decode(&o); err != nil {
 		return o, nil, err
 	}
@@ -138,7 +138,7 @@ func (b boot) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 		return missing("boot", "preflight")
 	}
 	if b.w.isTarget(side) {
-		if err := b.w.rendered(ctx, sc); err != nil {
+		if err := b.w.rendered(ctx, sc, o.Isolation); err != nil {
 			return err
 		}
 	}

@@ -28,6 +28,16 @@ const (
 	reportOnly = "report"
 )
 
+// asked is what a check demands unless the playbook says otherwise. A source that still
+// half answers, or production that runs what it should not, must not keep an emergency
+// from moving users away from it: there it is only reported.
+func (w *World) asked(what string) string {
+	if w.Mode == drill.ModeEmergency {
+		return reportOnly
+	}
+	return what
+}
+
 // insideDeadline bounds the look from inside; each address has a few seconds, and all
 // are tried at once.
 const insideDeadline = 30 * time.Second
@@ -54,8 +64,13 @@ func (w *World) isolated(ctx context.Context, sc drill.Scope, r *replica, mode s
 	if len(shared) > 0 {
 		g.Observed += "; not judged, as both regions share it: " + first(shared, 3)
 	}
+	return demand(sc, g, mode, "isolation is not proven, and not demanded")
+}
+
+// demand emits a gate; where it is not demanded and not green, a note in its place.
+func demand(sc drill.Scope, g drill.Gate, mode, otherwise string) error {
 	if mode == reportOnly && g.Result != drill.Passed {
-		return sc.Emit(drill.TypeNote, drill.Note{Text: "isolation is not proven, and by the playbook not demanded: " + g.Observed})
+		return sc.Emit(drill.TypeNote, drill.Note{Text: otherwise + ": " + g.Observed})
 	}
 	return gate(sc, g)
 }

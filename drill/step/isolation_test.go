@@ -203,3 +203,25 @@ func TestSourceInTheTargetsFiles(t *testing.T) {
 		})
 	}
 }
+
+// TestAnEmergencyIsNotKept: a source that half answers, and production that runs another
+// model, do not keep users on it; nothing is claimed of either.
+func TestAnEmergencyIsNotKept(t *testing.T) {
+	drilledLive(t, drill.ModeEmergency, func(l *lab, p *plant) {
+		p.stopUS()
+		far(l, seen(true, bucketURL))
+		l.world.Target.Command = append(l.world.Target.Command, "s3://prod-use1/llm")
+		r := produced(l)
+		r.Base = "support-v2"
+		l.world.Serving = fixed{all: []step.Running{r}}
+	}, func(l *lab, p *plant, run *drill.Run) {
+		l.wantEnd(run, drill.Recovered, 0)
+		p.wantWorkers(t, prodEU)
+		wantNote(t, run, "isolation is not proven, and not demanded", "bucket prod-use1")
+		wantNote(t, run, "not shown to be independent", "canary.command[2]")
+		wantNote(t, run, "production is not the release", "support-v2")
+		for _, id := range []string{"isolation", "independent", "production"} {
+			wantNoGate(t, run, id)
+		}
+	})
+}

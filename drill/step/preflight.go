@@ -40,7 +40,7 @@ type preflightOptions struct {
 }
 
 func (p preflight) Check(ctx context.Context, s playbooks.Step) []error {
-	var o preflightOptions
+	o := preflightOptions{Production: p.w.asked(compare)}
 	if err := s.Decode(&o); err != nil {
 		return []error{err}
 	}
@@ -293,7 +293,7 @@ func refuse(err error, hint string) error {
 func LockKey(region, service string) string { return region + "/" + service + "/DRILL" }
 
 func (p preflight) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
-	var o preflightOptions
+	o := preflightOptions{Production: p.w.asked(compare)}
 	if err := errors.Join(s.Decode(&o), p.w.noteLimits(sc, o), p.w.noteDeployed(sc), p.w.sayClasses(sc), p.w.noteProduction(sc, o.Production)); err != nil {
 		return err
 	}

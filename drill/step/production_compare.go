@@ -15,6 +15,9 @@ import (
 	"drkit/manifest/probes"
 )
 
+// compare is what the preflight does with production unless it only reports.
+const compare = "compare"
+
 // Serving says what runs in production now. A place that cannot be seen has an
 // error in its Running; an error of the call says that nothing could be seen at all.
 type Serving interface {
@@ -210,7 +213,7 @@ func (w *World) noteProduction(sc drill.Scope, mode string) error {
 	var errs []error
 	note := func(text string) { errs = append(errs, sc.Emit(drill.TypeNote, drill.Note{Text: text})) }
 	for _, u := range c.unknown {
-		note("what production runs is not known: " + u + "; " + age)
+		note("what production runs is not known: " + u)
 	}
 	if mode == reportOnly {
 		for _, p := range c.problems {

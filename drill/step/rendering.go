@@ -20,7 +20,7 @@ import (
 // there is needed on the day that the source is lost. Files of the target's own are
 // judged; in one that all regions share it is red too, unless the target has files of
 // its own of that part, which may put another in its place: then it is a note.
-func (w *World) rendered(ctx context.Context, sc drill.Scope) error {
+func (w *World) rendered(ctx context.Context, sc drill.Scope, mode string) error {
 	words := w.sourceWords()
 	if len(words) == 0 {
 		return nil
@@ -64,7 +64,7 @@ func (w *World) rendered(ctx context.Context, sc drill.Scope) error {
 	if len(named) > 0 {
 		g.Observed = first(named, 3)
 	}
-	return gate(sc, g)
+	return demand(sc, g, mode, "the target is not shown to be independent of the source, and that is not demanded")
 }
 
 // meant are the lines, as SUBJECT:LINE, where a waiver of rule R-1 says that naming

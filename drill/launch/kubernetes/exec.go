@@ -12,7 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/remotecommand"
 	utilexec "k8s.io/client-go/util/exec"
+
+	"drkit/drill"
 )
+
+var _ drill.Inside = (*Replica)(nil)
 
 // maxOutput bounds what a command in the pod may say, in bytes.
 const maxOutput = 1 << 20
