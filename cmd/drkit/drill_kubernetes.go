@@ -42,8 +42,28 @@ func deployed(svc *service.Service, r *service.Region) (*step.Deployed, error) {
 				return notes, err
 			}
 			more, err := pull.check(ctx, o, s)
-			return append(notes, more...), err
+			return slices.Concat(notes, more, owner(ctx, l, s)), err
+		},
+		Running: func(ctx context.Context, s drill.Spec) (all []step.Running, err error) {
+			found, err := l.Running(ctx, s)
+			for _, r := range found {
+				all = append(all, step.Running{Where: r.Where, Images: r.Images, Differs: r.Differs, Unsaid: r.Unsaid})
+			}
+			return all, err
 		}}, nil
+}
+
+// owner tells who takes back what is changed by hand in production's workload. drkit
+// changes nothing of it; people who scale it up in a recovery do.
+func owner(ctx context.Context, l *kubernetes.Launcher, s drill.Spec) []string {
+	o, ok, err := l.Owner(ctx, s)
+	switch {
+	case err != nil:
+		return []string{"whether a GitOps controller manages production's workload is not known: " + err.Error()}
+	case ok && o.Reverts():
+		return []string{"production's workload is managed by " + o.String() + ": what a recovery changes there by hand is taken back"}
+	}
+	return nil
 }
 
 func readPatches(svc *service.Service, r *service.Region) (all []kubernetes.Patch, err error) {

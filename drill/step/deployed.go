@@ -25,7 +25,9 @@ type Deployed struct {
 	// be seen.
 	Check func(ctx context.Context, s drill.Spec) (notes []string, err error)
 	Local bool // the canary is reached from this machine alone: no router of production can
-	Undo  func(run, name, log string) (drill.Undo, error)
+	// Running looks at production's own pods; nil: nobody does.
+	Running func(ctx context.Context, s drill.Spec) ([]Running, error)
+	Undo    func(run, name, log string) (drill.Undo, error)
 	// Images names each image of the release by digest in the region's registry, by
 	// its reference in the files.
 	Images func(m *manifest.Manifest) (map[string]string, error)

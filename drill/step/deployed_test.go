@@ -235,6 +235,50 @@ func TestNotLaunchable(t *testing.T) {
 	})
 }
 
+// TestRunningPods: production's pods are compared before the clock: what differs refuses
+// the run, what is the same is a gate, and what cannot be seen is told and counts for nothing.
+func TestRunningPods(t *testing.T) {
+	image := "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for name, tc := range map[string]struct {
+		running step.Running
+		err     error
+		verdict string
+		status  int
+		judge   func(*testing.T, *drill.Run)
+	}{
+		"the release": {step.Running{Where: "pod chat-1", Images: []string{image}}, nil, drill.Recovered, 0,
+			func(t *testing.T, run *drill.Run) {
+				wantGate(t, run, "production", drill.Passed, "pod chat-1 (eu-west-1)")
+			}},
+		"another image": {step.Running{Where: "pod chat-1", Images: []string{"sha256:" + strings.Repeat("f", 64)}}, nil, drill.Refused, 3,
+			func(t *testing.T, run *drill.Run) {
+				wantReason(t, run, "pod chat-1 (eu-west-1)", "an image is sha256:ffff")
+			}},
+		"another argument": {step.Running{Where: "pod chat-1", Images: []string{image}, Differs: []string{"argument 2 is 1"}}, nil, drill.Refused, 3,
+			func(t *testing.T, run *drill.Run) { wantReason(t, run, "pod chat-1 (eu-west-1): argument 2 is 1") }},
+		"nothing to be seen": {step.Running{}, errors.New("no pod runs"), drill.Recovered, 0, func(t *testing.T, run *drill.Run) {
+			wantNote(t, run, "what production runs is not known: pods of region eu-west-1: no pod runs")
+			if slices.ContainsFunc(run.Gates, func(g drill.GateState) bool { return g.ID == "production" }) {
+				t.Error("a gate about what nobody saw")
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asDeployed(t, func(l *lab, _ *platform) {
+				l.world.Target.Deployed.Running = func(context.Context, drill.Spec) ([]step.Running, error) {
+					if tc.err != nil {
+						return nil, tc.err
+					}
+					return []step.Running{tc.running}, nil
+				}
+			}, func(l *lab, _ *platform, run *drill.Run) {
+				l.wantEnd(run, tc.verdict, tc.status)
+				tc.judge(t, run)
+			})
+		})
+	}
+}
+
 // TestForeignDeployFile: a deploy file that is not the release's launches nothing.
 func TestForeignDeployFile(t *testing.T) {
 	asDeployed(t, func(l *lab, _ *platform) {

@@ -34,6 +34,8 @@ type Running struct {
 	MaxModelLen int
 	Version     string   // of the engine
 	Images      []string // digests of its containers, "sha256:…"
+	Differs     []string // from the release, as whoever looked has seen
+	Unsaid      []string // what whoever looked could not compare
 }
 
 // Endpoints is the Serving of engines that are asked over HTTP.
@@ -100,38 +102,68 @@ type compared struct {
 // production compares what runs with the release. Nothing known is no agreement.
 func (w *World) production(ctx context.Context) *compared {
 	c := &compared{at: time.Now()}
-	if w.Serving == nil {
+	all := w.runningPods(ctx, c)
+	if w.Serving != nil {
+		more, err := w.Serving.Running(ctx)
+		if err != nil {
+			c.unknown = append(c.unknown, err.Error())
+		}
+		all = append(all, more...)
+	} else if len(all) == 0 {
 		c.unknown = append(c.unknown, "drkit.yaml names no endpoints of production (regions[].endpoints)")
-		return c
-	}
-	all, err := w.Serving.Running(ctx)
-	if err != nil {
-		c.unknown = append(c.unknown, err.Error())
 	}
 	for _, r := range all {
-		if r.Err != nil {
-			c.unknown = append(c.unknown, fmt.Sprintf("%s: %v", r.Where, r.Err))
-			continue
-		}
-		differences, unsaid := w.differs(r)
-		for _, d := range differences {
-			c.problems = append(c.problems, refuse(fmt.Errorf("production is not the release: %s: %s", r.Where, d),
-				"release what production runs, or let production run the release; {production: report} only says what differs"))
-		}
-		if len(differences) > 0 {
-			continue
-		}
-		text := r.Where
-		if len(unsaid) > 0 {
-			text += ", which does not say " + strings.Join(unsaid, ", ")
-		}
-		c.equal = append(c.equal, text)
+		w.compare(c, r)
 	}
 	return c
 }
 
+func (w *World) compare(c *compared, r Running) {
+	if r.Err != nil {
+		c.unknown = append(c.unknown, fmt.Sprintf("%s: %v", r.Where, r.Err))
+		return
+	}
+	differences, unsaid := w.differs(r)
+	for _, d := range differences {
+		c.problems = append(c.problems, refuse(fmt.Errorf("production is not the release: %s: %s", r.Where, d),
+			"release what production runs, or let production run the release; {production: report} only says what differs"))
+	}
+	if len(differences) > 0 {
+		return
+	}
+	text := r.Where
+	if len(unsaid) > 0 {
+		text += ", which does not say " + strings.Join(unsaid, ", ")
+	}
+	c.equal = append(c.equal, text)
+}
+
+// runningPods looks at production's own pods where canaries are made from the deploy
+// files. In an emergency the source is not asked.
+func (w *World) runningPods(ctx context.Context, c *compared) (all []Running) {
+	for _, r := range []*Region{&w.Source, &w.Target} {
+		if r.Deployed == nil || r.Deployed.Running == nil || r == &w.Source && w.Mode == drill.ModeEmergency {
+			continue
+		}
+		s, err := w.deployedSpec(ctx, r, "preflight")
+		var found []Running
+		if err == nil {
+			found, err = r.Deployed.Running(ctx, s)
+		}
+		if err != nil {
+			c.unknown = append(c.unknown, fmt.Sprintf("pods of region %s: %v", r.Name, err))
+		}
+		for _, one := range found {
+			one.Where += " (" + r.Name + ")"
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
 // differs compares one place with what the release and its recorded probes say.
 func (w *World) differs(r Running) (differences, unsaid []string) {
+	differences, unsaid = slices.Clone(r.Differs), slices.Clone(r.Unsaid)
 	say := func(what string, known, equal bool, want, got any) {
 		switch {
 		case !known:
@@ -193,10 +225,18 @@ func sameVersion(a, b string) bool {
 	return plain(a) == plain(b)
 }
 
+// imageDigests are those that the release's images may have on a node: as pinned, as
+// resolved at the build, and of each platform.
 func imageDigests(m *manifest.Manifest) (all []string) {
 	for _, i := range m.Contents.Images {
 		if i.Digest.Hex != "" {
 			all = append(all, i.Digest.String())
+		}
+	}
+	for _, i := range m.Annotations.Images {
+		all = append(all, i.Resolved.String())
+		for _, p := range i.Platforms {
+			all = append(all, p.Digest.String())
 		}
 	}
 	return all

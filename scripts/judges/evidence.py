@@ -20,7 +20,7 @@ import tempfile
 import time
 
 ZEROS = "0" * 64
-LADDER = ["declared", "weights", "engine-ready", "canary-verified", "cutover", "steady"]
+LADDER = ["declared", "capacity", "image", "weights", "engine-ready", "canary-verified", "cutover", "steady"]
 TYPED = "typed by the operator, not authenticated"
 NEEDS = [("boot", "engine"), ("behaviour", "engine"), ("router", "router")]
 faults = []

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"drkit/drill"
+	"drkit/drill/gitops"
 	"drkit/internal/errext"
 )
 
@@ -31,7 +32,7 @@ func (l *Launcher) Check(ctx context.Context, s drill.Spec) (notes []string, err
 	if err := l.reached(ctx); err != nil {
 		return nil, err
 	}
-	errs := []error{l.allowed(ctx), l.kinds(ctx, s), l.setPriority(ctx, pod)}
+	errs := []error{l.allowed(ctx), l.kinds(ctx, s), l.setPriority(ctx, pod), unowned(pod)}
 	missing, unseen := l.references(ctx, pod)
 	more, err := l.unrouted(ctx, pod)
 	errs = append(errs, missing, err)
@@ -43,6 +44,18 @@ func (l *Launcher) Check(ctx context.Context, s drill.Spec) (notes []string, err
 		errs = append(errs, l.dryRun(ctx, pod))
 	}
 	return slices.Concat(unseen, more), errors.Join(errs...)
+}
+
+// unowned refuses a pod that a GitOps controller would take for its own and remove.
+func unowned(pod *corev1.Pod) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+	if err != nil {
+		return err
+	}
+	if o, ok := gitops.OwnerOf(fields); ok && o.Reverts() {
+		return refused(fmt.Errorf("the canary carries the mark of %s, which would remove it", o), "do not keep that label (canary.keep_labels)")
+	}
+	return nil
 }
 
 // reached asks the API server for its version: an address that nobody answers at and

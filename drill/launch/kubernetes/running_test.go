@@ -68,3 +68,15 @@ func TestPodsOf(t *testing.T) {
 }
 
 var containerOf = map[string]string{"Deployment": "engine", "StatefulSet": "engine", "LeaderWorkerSet": "leader", "InferenceService": "kserve-container"}
+
+// TestUnowned: a mark of a GitOps controller that came along by a kept label.
+func TestUnowned(t *testing.T) {
+	s := spec(t, "deployment.yaml", "Deployment", "chat", "engine")
+	if err := unowned(render(t, Options{}, s)); err != nil {
+		t.Errorf("without a mark: %v", err)
+	}
+	s.Deploy[0].Data = []byte(strings.Replace(string(s.Deploy[0].Data), "tier: gold", "argocd.argoproj.io/instance: apps", 1))
+	if err := unowned(render(t, Options{KeepLabels: []string{"argocd.argoproj.io/instance"}}, s)); err == nil || !strings.Contains(err.Error(), "Argo CD") {
+		t.Errorf("with Argo CD's label: %v", err)
+	}
+}
