@@ -19,6 +19,7 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	goflag "flag"
 	"fmt"
 	"io"
 	"strings"
@@ -84,7 +85,11 @@ var _ drill.Launcher = (*Launcher)(nil)
 
 func init() {
 	// client-go logs to stderr, which is the screen's. Its errors come back as values.
-	klog.LogToStderr(false)
+	// An output alone does not silence it: errors go to stderr beside it.
+	flags := goflag.NewFlagSet("klog", goflag.ContinueOnError)
+	klog.InitFlags(flags)
+	_ = flags.Set("logtostderr", "false")
+	_ = flags.Set("stderrthreshold", "FATAL")
 	klog.SetOutput(io.Discard)
 }
 

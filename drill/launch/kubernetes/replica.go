@@ -253,9 +253,13 @@ func (r *Replica) troubles() []trouble {
 	return troubles(r.pod, r.events, r.container)
 }
 
-// Milestones are the moments of the start that were seen so far.
+// Milestones are the moments of the start that were seen so far. It looks once more
+// while the pod is taken for starting: an engine may serve before the next look.
 func (r *Replica) Milestones() []drill.Milestone {
 	r.watch()
+	if r.starting() {
+		r.look(context.Background(), 1)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.stones)
