@@ -166,6 +166,9 @@ func (c *Cluster) show(t testing.TB) {
 // Processes lists the processes of all containers that run.
 func (c *Cluster) Processes() []int { return kubelet.Marked(filepath.Join(c.Dir, "pods") + "/") }
 
+// SetImages replaces what images stand for, for containers that start from now on.
+func (c *Cluster) SetImages(images []kubelet.Image) { c.kubelet.SetImages(images) }
+
 // KillAPIServer kills the API server as a crash does; nobody is told.
 func (c *Cluster) KillAPIServer() { c.processes["kube-apiserver"].end(0) }
 

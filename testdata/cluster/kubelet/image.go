@@ -39,9 +39,18 @@ func Listen(flag string) func(string, []string) []string {
 	}
 }
 
+// SetImages replaces the images. Containers that run go on; what starts from now on is of the new ones.
+func (k *Kubelet) SetImages(images []Image) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Images, k.pulled = images, map[string]bool{}
+}
+
 // image finds what a reference means. A digest must be the image's own; the tag
 // beside it is then not looked at, as registries do it.
 func (k *Kubelet) image(ref string) (Image, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	name, digest, pinned := strings.Cut(ref, "@")
 	for _, i := range k.Images {
 		if !pinned && i.Ref == ref {

@@ -33,15 +33,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 )
 
 // Options say what the kubelet runs. All but Images, Backoff and Env must be given.
@@ -73,6 +75,11 @@ type Kubelet struct {
 	count  int // pods so far
 }
 
+func init() {
+	// The API server's clients come and go, and engines are asked before they listen: that is no news.
+	klog.SetLogger(logr.Discard()) // to set an output alone leaves errors on stderr
+}
+
 // Start registers the nodes and begins to run their pods, until Stop.
 func Start(o Options) (*Kubelet, error) {
 	if o.Backoff == 0 {
@@ -93,35 +100,42 @@ func Start(o Options) (*Kubelet, error) {
 			return nil, fmt.Errorf("registering node %s: %w", n.Name, err)
 		}
 		k.work.Go(func() { k.renewLease(ctx, n.Name) })
-		k.watch(ctx, n.Name)
+		k.work.Go(func() { k.watch(ctx, n.Name) })
 	}
 	return k, nil
 }
 
 // Stop kills what runs, without telling the API server, and returns when all of it is gone.
 func (k *Kubelet) Stop() {
-	k.mu.Lock()
+	k.mu.Lock() // until all are told: a pod whose reports end leaves the list
+	k.cancel()
 	for _, p := range k.pods {
 		p.kill(0)
 	}
-	k.cancel() // under the lock: what is cancelled first leaves k.pods before it is killed
 	k.mu.Unlock()
 	_ = k.server.Close()
 	k.work.Wait()
 }
 
+// watchEvery is how often the API server is asked for a node's pods. Asking is as
+// quick as a watch needs to be here, and an API server that was away for a while is
+// heard again at once, where a watch would wait for half a minute.
+const watchEvery = 150 * time.Millisecond
+
 func (k *Kubelet) watch(ctx context.Context, node string) {
-	list := cache.NewListWatchFromClient(k.Client.CoreV1().RESTClient(), "pods", corev1.NamespaceAll, fields.OneTermEqualSelector("spec.nodeName", node))
-	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: list,
-		ObjectType:    &corev1.Pod{},
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { k.see(ctx, o.(*corev1.Pod)) },
-			UpdateFunc: func(_, o any) { k.see(ctx, o.(*corev1.Pod)) },
-			DeleteFunc: func(o any) { k.gone(o) },
-		},
-	})
-	k.work.Go(func() { informer.RunWithContext(ctx) })
+	opts := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		list, err := k.Client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, opts)
+		if err != nil {
+			return // it says nothing about the pods
+		}
+		here := map[types.UID]bool{}
+		for i := range list.Items {
+			here[list.Items[i].UID] = true
+			k.see(ctx, &list.Items[i])
+		}
+		k.gone(node, here)
+	}, watchEvery)
 }
 
 // see starts a pod that is new, and ends one that is to be deleted.
@@ -141,27 +155,21 @@ func (k *Kubelet) see(ctx context.Context, api *corev1.Pod) {
 	if api.DeletionTimestamp == nil {
 		return
 	}
-	if p == nil { // ended before this kubelet knew it
+	if p == nil { // it ended, and nothing of it is known any more
 		k.work.Go(func() { _ = k.release(ctx, api) })
 		return
 	}
 	p.remove(grace(api))
 }
 
-// gone is told of a pod that the API server no longer has: deleted by force.
-func (k *Kubelet) gone(o any) {
-	if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = last.Obj
-	}
-	api, ok := o.(*corev1.Pod)
-	if !ok {
-		return
-	}
+// gone ends the pods of a node that the API server no longer has: they were deleted by force.
+func (k *Kubelet) gone(node string, here map[types.UID]bool) {
 	k.mu.Lock()
-	p := k.pods[api.UID]
-	k.mu.Unlock()
-	if p != nil {
-		p.remove(0)
+	defer k.mu.Unlock()
+	for uid, p := range k.pods {
+		if p.api.Spec.NodeName == node && !here[uid] {
+			p.remove(0)
+		}
 	}
 }
 
