@@ -33,7 +33,7 @@ func (l *Launcher) Check(ctx context.Context, s drill.Spec) (notes []string, err
 		return nil, err
 	}
 	errs := []error{l.allowed(ctx), l.kinds(ctx, s), l.setPriority(ctx, pod), unowned(pod)}
-	missing, unseen := l.references(ctx, pod)
+	unseen, missing := l.references(ctx, pod)
 	more, err := l.unrouted(ctx, pod)
 	errs = append(errs, missing, err)
 	owned, err := ungoverned(pod)
@@ -153,7 +153,7 @@ func (l *Launcher) kinds(ctx context.Context, s drill.Spec) error {
 
 // references looks for what the pod needs by name. What may not be looked at is a note:
 // the cluster says it when the pod starts.
-func (l *Launcher) references(ctx context.Context, pod *corev1.Pod) (err error, notes []string) {
+func (l *Launcher) references(ctx context.Context, pod *corev1.Pod) (notes []string, err error) {
 	var errs []error
 	for _, r := range referred(&pod.Spec) {
 		asked, cancel := asking(ctx)
@@ -168,7 +168,7 @@ func (l *Launcher) references(ctx context.Context, pod *corev1.Pod) (err error, 
 			errs = append(errs, refused(fmt.Errorf("looking for %s %q: %w", strings.TrimSuffix(r.Resource, "s"), r.name, err), ""))
 		}
 	}
-	return errors.Join(errs...), notes
+	return notes, errors.Join(errs...)
 }
 
 // reference is a resource that a pod needs, and what in it does.

@@ -12,9 +12,9 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"drkit/internal/errext"
 )
@@ -184,9 +184,9 @@ func (l *Launcher) dialPod(pod string) (httpstream.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
-	if tunnel, err := portforward.NewSPDYOverWebsocketDialer(url, l.config); err == nil {
-		dialer = portforward.NewFallbackDialer(tunnel, dialer, func(err error) bool {
+	dialer := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	if tunnel, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, l.config); err == nil {
+		dialer = portforward.NewFallbackDialerForStreaming(tunnel, dialer, func(err error) bool {
 			return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 		})
 	}
