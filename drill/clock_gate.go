@@ -38,3 +38,31 @@ func (r *Run) beganProc(proc int) Stamp {
 	}
 	return r.Begun
 }
+
+// sleepGate judges a recovery that one process timed while the machine's clock went
+// ahead: a machine that sleeps stops the monotonic clock, so the recovery may have taken
+// that much longer. false: nothing of the kind was seen while the clock ran.
+func sleepGate(r *Run) (Gate, bool) {
+	took, measured, _ := r.RTO()
+	from, _ := r.Instant(InstantDeclared)
+	to, _ := r.Instant(InstantSteady)
+	if !measured || from.At.Proc != to.At.Proc {
+		return Gate{}, false // across processes the machine's clock counts, sleep and all
+	}
+	var ahead time.Duration
+	for _, j := range r.Jumps { // seen at the first event after it, which may be that of the last window
+		if j.By > 0 && j.At.Proc == from.At.Proc && j.At.Mono > from.At.Mono && j.At.Mono <= to.At.Mono+r.Plan.Objectives.Steady.Window {
+			ahead += j.By
+		}
+	}
+	if ahead == 0 {
+		return Gate{}, false
+	}
+	g := Gate{ID: "slept", Title: "the recovery is in time also if the machine slept", Expected: fmt.Sprintf("declared → steady within %v, with all by which the machine's clock went ahead", r.Plan.Objectives.RTO),
+		Observed: fmt.Sprintf("%v measured, and %v by which the clock went ahead: it was set, or the machine slept", took.Round(time.Millisecond), ahead.Round(time.Millisecond)), Result: Passed,
+		Evidence: "the machine's clock against the monotonic one", Hint: "keep the machine awake and its clock alone, and drill again"}
+	if took+ahead > r.Plan.Objectives.RTO {
+		g.Result = Unmeasured
+	}
+	return g, true
+}

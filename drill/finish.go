@@ -65,6 +65,9 @@ func (x *exec) finish() error {
 	if x.proc > 1 && x.run.Aborting == nil {
 		_ = x.emitLocked("", 0, TypeGate, clockGate(x.run, x.proc, time.Now())) // a failed journal is told below
 	}
+	if g, seen := sleepGate(x.run); seen && x.run.Aborting == nil {
+		_ = x.emitLocked("", 0, TypeGate, g)
+	}
 	verdict := Judge(x.run)
 	if x.journalErr != nil {
 		verdict = withEvidenceLost(verdict, x.journalErr)

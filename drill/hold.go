@@ -87,7 +87,7 @@ func (x *exec) holdNow() error {
 	}
 	x.over = true
 	err := errext.WithStatus(fmt.Errorf("%w: run %s: %s", ErrPaused, x.id, h.Why), errext.Paused)
-	return errext.WithHint(err, fmt.Sprintf("to go on: %s; to end it and take everything back: drkit drill abort %s", h.Next, x.id))
+	return errext.WithHint(err, fmt.Sprintf("to go on: %s; to end it and take back what may be taken back: drkit drill abort %s", h.Next, x.id))
 }
 
 // settle waits for changes that are under way, at most as long as a step gets to end.

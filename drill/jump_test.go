@@ -50,3 +50,33 @@ func TestClockJumps(t *testing.T) {
 		t.Errorf("a clock that is steered slowly is no jump: %+v", still.Jumps)
 	}
 }
+
+// TestSleep: ten minutes by the monotonic clock, nine before steady of which the machine's
+// clock went ahead. Promised are 18, then 19 minutes and more.
+func TestSleep(t *testing.T) {
+	for promised, want := range map[time.Duration]string{18 * time.Minute: Unmeasured, 19 * time.Minute: Passed, time.Hour: Passed} {
+		begin := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+		r := &Run{}
+		for i, m := range []struct {
+			mono, wall time.Duration
+			typ        string
+			data       any
+		}{
+			{0, 0, TypeRunStarted, RunStarted{Objectives: Objectives{RTO: promised}}},
+			{time.Minute, time.Minute, TypeInstant, Instant{Name: InstantDeclared}},
+			{5 * time.Minute, 14 * time.Minute, TypeNote, Note{Text: "awake again"}},
+			{11 * time.Minute, 20 * time.Minute, TypeInstant, Instant{Name: InstantSteady}},
+		} {
+			raw, _ := json.Marshal(m.data)
+			if err := r.Apply(Event{Run: "R1", Seq: uint64(i + 1), Wall: begin.Add(m.wall), Mono: m.mono, Proc: 1, Type: m.typ, Data: raw}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if g, seen := sleepGate(r); !seen || g.Result != want {
+			t.Errorf("%v promised: %v, %+v, want %s", promised, seen, g, want)
+		}
+	}
+	if _, seen := sleepGate(&Run{}); seen {
+		t.Error("a run without a recovery")
+	}
+}
