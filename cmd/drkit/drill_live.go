@@ -95,7 +95,7 @@ func (d *drillPlan) checks(start drill.RunStarted) func(context.Context) []error
 		if live(d.playbook) {
 			problems = append(problems, d.allowed()...)
 			problems = append(problems, d.marked(ctx)...)
-			problems = append(problems, d.approved(start)...)
+			problems = append(problems, d.approved(ctx, start)...)
 		}
 		return problems
 	}
@@ -143,7 +143,7 @@ var before = []string{"approve", "preflight", "verify", "declare", "human", "wai
 
 // approved refuses a live run that nobody approved, unless a step of it waits for
 // the approvals before anything of production is changed.
-func (d *drillPlan) approved(start drill.RunStarted) []error {
+func (d *drillPlan) approved(ctx context.Context, start drill.RunStarted) []error {
 	for _, s := range d.steps() {
 		if s.Kind == "approve" {
 			return nil // it waits, and holds the run
@@ -153,9 +153,17 @@ func (d *drillPlan) approved(start drill.RunStarted) []error {
 		}
 	}
 	tally := approval.Tally{Required: d.policy.Required}
-	for _, a := range start.Approvals {
-		if a.Why == "" {
-			tally.Valid = append(tally.Valid, a)
+	if d.weigh != nil { // once more, now that the run is in the ledger: another one may have taken an approval meanwhile
+		now, err := d.weigh(ctx, d.id)
+		if err != nil {
+			return []error{refused(fmt.Errorf("reading the approvals: %w", err), errext.Hint(err))}
+		}
+		start.Approvals, tally = append(now.Valid, now.Void...), now
+	} else {
+		for _, a := range start.Approvals {
+			if a.Why == "" {
+				tally.Valid = append(tally.Valid, a)
+			}
 		}
 	}
 	if d.typed() != nil || tally.Enough() {

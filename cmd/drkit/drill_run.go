@@ -179,7 +179,9 @@ type drillPlan struct {
 	id, dir  string
 	launcher *process.Launcher
 	policy   approval.Policy
-	word     *keyWord                                // nil: the screen has no key for it
+	word     *keyWord // nil: the screen has no key for it
+	// weigh judges the approvals of a run that is in the ledger; nil: none is.
+	weigh    func(context.Context, string) (approval.Tally, error)
 	deployed struct{ source, target *step.Deployed } // nil: its canary is a process
 	began    time.Time
 
@@ -276,6 +278,7 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 	if err != nil {
 		return nil, errors.Join(err, d.withdraw(ctx, s, chain, journal))
 	}
+	d.weigh = d.tally(chain, start.PlanHash) // a run that goes on keeps the approvals that it was begun with
 	return d.drive(ctx, s, mode, start, journal, chain, func(ctx context.Context, r *drill.Runner) (*drill.Run, error) {
 		return r.Run(ctx, d.id, start)
 	})
@@ -307,6 +310,17 @@ func (d *drillPlan) drive(ctx context.Context, s *streams, mode string, start dr
 		}
 		o.Ack = func(id string) { people.Give(id, step.Ack{By: operator(), Via: "screen"}) }
 	})
+	if mode == "tty" { // the screen of a run that goes on begins with what was
+		for e, err := range journal.Events() {
+			if err == nil {
+				err = display.Event(e, nil)
+			}
+			if err != nil {
+				closeDisplay(nil)
+				return nil, err
+			}
+		}
+	}
 	runner := &drill.Runner{Playbook: d.playbook, Handlers: []drill.Handler{journal, display}, Steps: step.Kinds(world), Checks: d.checks(start), Undo: undos(), Leave: left, Pause: paused, Stop: d.killSwitch}
 	run, err := begin(causeWithStatus(ctx), runner)
 	calm, tell := s.aside() // sealed before the person has left the screen, told afterwards

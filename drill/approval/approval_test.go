@@ -137,6 +137,12 @@ func TestVoid(t *testing.T) {
 			s.Expires = noon.Add(time.Minute)
 			d.give(s, d.mei)
 		}, "it expired at 2026-03-04T12:01:00Z"},
+		"dated next year": {func(d *desk) {
+			s := d.statement("mei")
+			s.At = noon.AddDate(1, 0, 0)
+			s.Expires = s.At.Add(time.Hour)
+			d.give(s, d.mei)
+		}, "which is not yet"},
 		"unknown key":    {func(d *desk) { d.give(d.statement("mei"), newKey(d.t)) }, "drkit.yaml does not know its key"},
 		"another's name": {func(d *desk) { d.give(d.statement("mei"), d.ada) }, "it is of mei, and signed with the key of ada"},
 		"another service": {func(d *desk) {

@@ -75,6 +75,9 @@ func Judge(scan *ledger.Scan, p Policy, s Subject) Tally {
 	return t
 }
 
+// ahead is how far another machine's clock may go ahead of this one.
+const ahead = 5 * time.Minute
+
 // weigh judges one approval by itself; why is "" when it counts.
 func weigh(scan *ledger.Scan, p Policy, s Subject, e ledger.Entry) (a drill.Approval, why string) {
 	st := e.Approved.Statement
@@ -97,6 +100,10 @@ func weigh(scan *ledger.Scan, p Policy, s Subject, e ledger.Entry) (a drill.Appr
 		return a, "it is of service " + st.Service
 	case st.PlanHash != s.PlanHash:
 		return a, fmt.Sprintf("it approves another plan (%.12s)", st.PlanHash)
+	case st.At.After(s.Now.Add(ahead)):
+		return a, "it is dated " + st.At.UTC().Format(time.RFC3339) + ", which is not yet"
+	case st.Expires.Sub(st.At) > Longest:
+		return a, fmt.Sprintf("it was given for longer than %v", Longest)
 	case !s.Now.Before(st.Expires):
 		return a, "it expired at " + st.Expires.UTC().Format(time.RFC3339)
 	case st.Run != "" && st.Run != s.Run:

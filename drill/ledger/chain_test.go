@@ -183,6 +183,19 @@ func TestRecordZero(t *testing.T) {
 	}
 }
 
+// TestAHighNumber: one file that names the last record there can be is one fault, and
+// found at once.
+func TestAHighNumber(t *testing.T) {
+	s := mem.New()
+	if _, err := s.Put(t.Context(), Key(9999999999), store.BytesBody(nil), store.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	scan, err := NewChain(s, "mem", nil).Scan(t.Context())
+	if err != nil || len(scan.Faults) != 2 || !strings.Contains(scan.Faults[0].What, "all up to record 9999999998 are missing") {
+		t.Errorf("%v %+v", err, scan)
+	}
+}
+
 // vault is a store with an object lock: removals only hide what is held.
 type vault struct {
 	*mem.Store

@@ -73,6 +73,18 @@ func (s *Scan) fault(seq uint64, run, what, hint string) {
 	s.Faults = append(s.Faults, Fault{Where: fmt.Sprintf("ledger record %d (%s)", seq, Key(seq)), Record: seq, Run: run, What: what, Hint: hint})
 }
 
+// gap tells of records that are missing in a row: each of a few, and of many the first,
+// as a single file with a high number would make ten billion.
+func (s *Scan) gap(from, to uint64) {
+	if to-from >= 16 {
+		s.fault(from, "", fmt.Sprintf("it and all up to record %d are missing", to), hintChanged)
+		return
+	}
+	for ; from <= to; from++ {
+		s.fault(from, "", "it is missing", hintChanged)
+	}
+}
+
 const hintChanged = "the ledger was changed or damaged: fetch it from a backup, and find out who could write to it"
 
 // Scan reads every record and finds what was changed, taken out, added or moved. An
@@ -85,8 +97,8 @@ func (c *Chain) Scan(ctx context.Context) (*Scan, error) {
 			return s, lost(fmt.Errorf("reading the ledger %s: %w", c.location, err))
 		}
 		seq := seqOf(key)
-		for ; next < seq; next++ {
-			s.fault(next, "", "it is missing", hintChanged)
+		if next < seq {
+			s.gap(next, seq-1)
 			previous = ""
 		}
 		next = seq + 1

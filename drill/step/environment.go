@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"drkit/internal/redact"
@@ -44,12 +45,17 @@ func (l lookup) value(name string) (string, error) {
 }
 
 // pieces are the parts of a secret that a program may print alone: its lines, and
-// its words, as in "Bearer …".
+// its words, as in "Bearer …"; each also as it stands inside a quoted text or JSON.
 func pieces(secrets ...string) (all []string) {
 	for _, s := range secrets {
 		all = append(append(all, s), strings.Fields(s)...)
 		for line := range strings.Lines(s) {
 			all = append(all, strings.TrimRight(line, "\r\n"))
+		}
+	}
+	for _, piece := range all {
+		if quoted := strconv.Quote(piece); quoted != `"`+piece+`"` {
+			all = append(all, quoted[1:len(quoted)-1])
 		}
 	}
 	return all

@@ -287,13 +287,13 @@ func (w *World) ask(ctx context.Context, o httpOptions) (observed string, ok boo
 	case err != nil:
 		return "no answer: " + r.hide.String(withoutURL(asked, err).Error()), false, nil
 	}
-	red := o.red(resp.StatusCode, body)
+	red := o.red(resp.StatusCode, body, r.hide)
 	observed = fmt.Sprintf("status %d after %v", resp.StatusCode, time.Since(began).Round(time.Millisecond))
 	if len(red) == 0 {
 		return observed, true, nil
 	}
 	if o.Contains == "" && len(o.JSON) == 0 && len(body) > 0 {
-		red = append(red, "it says "+strconv.Quote(drill.Clip(strings.ToValidUTF8(string(body), "\uFFFD"), 200)))
+		red = append(red, "it says "+strconv.Quote(drill.Clip(strings.ToValidUTF8(r.hide.String(string(body)), "\uFFFD"), 200)))
 	}
 	return r.hide.String(observed + "; " + strings.Join(red, "; ")), false, nil
 }
@@ -311,8 +311,9 @@ func withoutURL(ctx context.Context, err error) error {
 	return err
 }
 
-// red is everything about an answer that is not as expected.
-func (o httpOptions) red(status int, body []byte) (red []string) {
+// red is everything about an answer that is not as expected. Texts are cleared of
+// secrets before they are cut or quoted: afterwards nobody would know them.
+func (o httpOptions) red(status int, body []byte, hide *redact.Redactor) (red []string) {
 	if !slices.Contains(o.statuses(), status) {
 		red = append(red, "another status was expected")
 	}
@@ -343,7 +344,7 @@ func (o httpOptions) red(status int, body []byte) (red []string) {
 		case !there:
 			red = append(red, path+" is not there")
 		case !equalScalar(got, want):
-			red = append(red, fmt.Sprintf("%s is %s, not %s", path, drill.Clip(text(got), 100), want.Value))
+			red = append(red, fmt.Sprintf("%s is %s, not %s", path, drill.Clip(hide.String(text(got)), 100), want.Value))
 		}
 	}
 	return red

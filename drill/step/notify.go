@@ -162,7 +162,7 @@ func refusal(ctx context.Context, resp *http.Response, hide *redact.Redactor) st
 	said, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return hide.String(fmt.Sprintf("the webhook answered %d: %q", resp.StatusCode, drill.Clip(strings.ToValidUTF8(string(said), "\uFFFD"), 200)))
+		return hide.String(fmt.Sprintf("the webhook answered %d: %q", resp.StatusCode, drill.Clip(strings.ToValidUTF8(hide.String(string(said)), "\uFFFD"), 200)))
 	case err != nil:
 		return hide.String("the answer broke off: " + withoutURL(ctx, err).Error())
 	}

@@ -457,6 +457,42 @@ func TestHTTPIsRefused(t *testing.T) {
 	}
 }
 
+// TestSecretsAreTakenOutBeforeTextsAreCut: a server that sends a secret back where the
+// text is cut, or where quoting changes it.
+func TestSecretsAreTakenOutBeforeTextsAreCut(t *testing.T) {
+	const secret = `Abcdefgh"ijkl\mnopqrstuvwxyz0123456789-this-is-a-long-secret-0123456`
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent := r.Header.Get("Authorization")
+		if r.URL.Path == "/json" {
+			_ = json.NewEncoder(w).Encode(map[string]string{"a": strings.Repeat("x", 60) + sent})
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(strings.Repeat("x", 140) + sent))
+	}))
+	defer s.Close()
+	for _, with := range []string{"url: " + s.URL, "url: " + s.URL + "/json, json: {a: z}"} {
+		o := newOwn(t)
+		o.env["API_AUTH"] = secret
+		run, err := o.run("id: x, kind: http, with: {" + with + ", headers_env: {Authorization: API_AUTH}}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		told, err := json.Marshal(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, piece := range []string{"Abcdefgh", "ijkl", "mnopqrst", "long-secret"} {
+			if strings.Contains(string(told), piece) {
+				t.Errorf("%s: %q was told", with, piece)
+			}
+		}
+		if !strings.Contains(string(told), "redacted") {
+			t.Errorf("%s: nothing was taken out: the server was not asked", with)
+		}
+	}
+}
+
 // TestHangingHTTP: an answer that does not come is red after its own time, in a
 // step that has more.
 func TestHangingHTTP(t *testing.T) {
