@@ -42,8 +42,11 @@ cut off in the middle is listed and left: resume or abort it. What receives traf
 never removed: a router of drkit.yaml lists it, or its engine computes. Where that is
 not known it stays too. Without --yes nothing is removed.
 
+Changes of ended runs that are not proven to be taken back are listed too: abort tries
+them again.
+
 Status 3: something would have been removed and receives traffic, or may; 8: something
-was not proven to be gone.`,
+was not proven to be gone, or to be taken back.`,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), s, o) },
 	}
 	o.serviceOption.addFlags(c)
@@ -54,7 +57,7 @@ was not proven to be gone.`,
 
 // leftover is what a run left behind.
 type leftover struct {
-	Kind      string `json:"kind"` // process, pod, lock, files
+	Kind      string `json:"kind"` // process, pod, lock, files, change
 	Run       string `json:"run"`
 	Name      string `json:"name"`
 	Where     string `json:"where"`
@@ -92,6 +95,9 @@ func runDrillGC(ctx context.Context, s *streams, o gcOptions) error {
 	}
 	if len(failed) > 0 {
 		return errors.Join(failed...)
+	}
+	if slices.ContainsFunc(found, func(x leftover) bool { return x.Kind == "change" }) {
+		return conclude(errext.Unclean)
 	}
 	if slices.ContainsFunc(found, func(x leftover) bool { return x.Traffic }) {
 		return conclude(errext.Refused)
@@ -165,7 +171,7 @@ func (s runState) kept(stepKind, side string) string {
 }
 
 func (g *collector) all(ctx context.Context) (found []leftover, failed []error) {
-	for _, look := range []func(context.Context) ([]leftover, error){g.processes, g.pods, g.locks, g.files} {
+	for _, look := range []func(context.Context) ([]leftover, error){g.processes, g.pods, g.locks, g.files, g.changes} {
 		more, err := look(ctx)
 		found = append(found, more...)
 		if err != nil {
@@ -345,6 +351,26 @@ func (g *collector) files(context.Context) ([]leftover, error) {
 		all = append(all, x)
 	}
 	return all, nil
+}
+
+// changes are those of ended runs that nobody has proven to be taken back: an undo may
+// need what gc does not have.
+func (g *collector) changes(context.Context) ([]leftover, error) {
+	ids, err := ledger.List(g.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var all []leftover
+	for _, id := range ids {
+		state := g.state(id)
+		if state.run == nil || state.run.Finished == nil {
+			continue // it goes on, or drill status says how
+		}
+		for _, c := range state.run.Left() {
+			all = append(all, leftover{Kind: "change", Run: id, Name: c.What, Why: "it is not proven to be taken back: drkit drill abort " + id})
+		}
+	}
+	return all, err
 }
 
 func printLeftovers(s *streams, o gcOptions, found []leftover) error {

@@ -8,11 +8,13 @@ import (
 	"drkit/drill/ledger"
 )
 
-// openRun is a run that has not ended and that no process works on.
+// openRun is a run that has not ended and that no process works on, or one that ended
+// and left changes.
 type openRun struct {
 	Run   string      `json:"run"`
-	Held  *drill.Held `json:"held"` // null: its process is gone
-	Next  string      `json:"next"` // the command that goes on
+	Held  *drill.Held `json:"held"`           // null: its process is gone, or it has ended
+	Left  int         `json:"left,omitempty"` // changes of a run that has ended which are not proven to be taken back
+	Next  string      `json:"next"`           // the command that goes on; "": none does
 	Abort string      `json:"abort"`
 }
 
@@ -23,7 +25,13 @@ func openRuns(dir string) ([]openRun, error) {
 	ids, err := ledger.List(dir)
 	for _, id := range ids {
 		r, err := ledger.LoadFile(ledger.Path(dir, id))
-		if err != nil || r.Finished != nil || ledger.Live(dir, id) {
+		if err != nil || ledger.Live(dir, id) {
+			continue
+		}
+		if r.Finished != nil {
+			if left := len(r.Left()); left > 0 {
+				all = append(all, openRun{Run: id, Left: left, Abort: "drkit drill abort " + id})
+			}
 			continue
 		}
 		o := openRun{Run: id, Held: r.Held, Next: "drkit drill resume " + id, Abort: "drkit drill abort " + id}
@@ -37,6 +45,10 @@ func openRuns(dir string) ([]openRun, error) {
 
 func printOpen(w io.Writer, all []openRun) {
 	for _, o := range all {
+		if o.Left > 0 {
+			printLine(w, "%s has ended, and %s not proven to be taken back: %s", o.Run, countOf(o.Left, "change is", "changes are"), o.Abort)
+			continue
+		}
 		if o.Held != nil {
 			printLine(w, "%s is held: %s", o.Run, o.Held.Why)
 		} else {
