@@ -62,8 +62,13 @@ func abort(ctx context.Context, j Journal, undo map[string]UndoFunc, force bool,
 		undoTimeout: undoTimeout, grace: stopGrace, busy: map[string]chan struct{}{},
 	}
 	why := "its process ended without undo; aborted afterwards"
-	if run.Held != nil {
+	switch {
+	case run.Held != nil:
 		why = "it was held (" + run.Held.Why + "); aborted afterwards"
+	case run.Finished != nil && len(run.Left()) > 0:
+		why = "it had ended (" + run.Finished.Verdict + ") with changes that are not proven to be taken back; aborted afterwards"
+	case run.Finished != nil:
+		why = "it had ended (" + run.Finished.Verdict + "), and what it had kept on purpose was taken back afterwards"
 	}
 	if err := x.emit("", 0, TypeRunAborting, RunAborting{Why: why}); err != nil && run.Aborting == nil {
 		return run, err

@@ -70,20 +70,20 @@ func (x *exec) finish() error {
 	}
 	verdict := Judge(x.run)
 	if x.journalErr != nil {
-		verdict = withEvidenceLost(verdict, x.journalErr)
+		verdict = EvidenceLost(verdict, x.journalErr)
 	}
 	err := x.emitLocked("", 0, TypeRunFinished, verdict)
 	x.over = true
 	if err != nil && x.run.Finished != nil {
-		lost := withEvidenceLost(*x.run.Finished, err)
+		lost := EvidenceLost(*x.run.Finished, err)
 		x.run.Finished = &lost
 	}
 	return err
 }
 
-// withEvidenceLost adds the journal's failure to a verdict, once. What nothing
-// recorded was not shown: a recovery becomes incomplete.
-func withEvidenceLost(v RunFinished, journal error) RunFinished {
+// EvidenceLost adds a failure of the journal or the ledger to a verdict, once. What
+// nothing recorded was not shown: a recovery becomes incomplete.
+func EvidenceLost(v RunFinished, journal error) RunFinished {
 	for _, r := range v.Reasons {
 		if r.Status == int(errext.Evidence) {
 			return v

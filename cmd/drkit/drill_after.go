@@ -130,7 +130,7 @@ func runDrillAbort(ctx context.Context, s *streams, o afterOptions) error {
 	if empty(journal.Path()) {
 		return o.close(ctx, s, dir, id)
 	}
-	ended := alreadyEnded(journal)
+	before := lastEvent(journal)
 	abort := drill.Abort
 	if o.Cutover {
 		if err := undoable(journal); err != nil {
@@ -151,7 +151,7 @@ func runDrillAbort(ctx context.Context, s *streams, o afterOptions) error {
 	for _, c := range run.Kept() {
 		fmt.Fprintf(s.Err, "stays: %s: %s\n", c.What, c.Kept)
 	}
-	if ended {
+	if run.Seq == before {
 		fmt.Fprintf(s.Err, "run %s had ended clean: nothing was left to take back\n", id)
 	}
 	return nil
@@ -187,9 +187,13 @@ func empty(path string) bool {
 	return err == nil && info.Size() == 0
 }
 
-func alreadyEnded(j *ledger.Journal) bool {
+// lastEvent is the number of a journal's last event; 0 where it cannot be read.
+func lastEvent(j *ledger.Journal) uint64 {
 	run, err := drill.Replay(j.Events())
-	return err == nil && run.Finished != nil && len(run.Left()) == 0
+	if err != nil {
+		return 0
+	}
+	return run.Seq
 }
 
 func newDrillReplay(s *streams, run func(context.Context, *streams, afterOptions) error) *cobra.Command {

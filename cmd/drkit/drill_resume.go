@@ -58,6 +58,8 @@ again, and the command that goes on is printed. Else as drkit drill run.`,
 	c.Flags().StringVar(&o.SelfApprove, "self-approve", "", "emergencies only: approve the plan yourself, under this name; evidence says so")
 	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH, html=PATH, json=PATH or junit=PATH (repeatable)")
 	c.Flags().StringVar(&o.Metrics, "metrics", "", "also write the state of all runs for Prometheus' textfile collector to this file")
+	c.Flags().StringVar(&o.SignKey, "sign-key", "", "sign the evidence at the end with this private key (PEM): a run that goes on does not know that of before")
+	c.Flags().StringVar(&o.PasswordEnv, "password-env", "", "environment variable with the password of an encrypted --sign-key")
 	o.Ack.addFlags(c)
 	return c
 }

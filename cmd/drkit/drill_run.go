@@ -53,9 +53,11 @@ func newDrillRun(s *streams, run func(context.Context, *streams, drillOptions) e
 		Short: "Rehearse the recovery of a service against the clock",
 		Long: `Boots a canary from the target region's copy alone, compares its answers with the
 recorded probes, moves a rehearsal router over to it while traffic runs, and times
-all of it against the objective. Production's routers and the source region are
-not touched. Everything that the drill starts is taken back at the end, on failure
-and on Ctrl-C; after a kill -9, drkit drill abort does it from the journal.`,
+all of it against the objective. The source region is never written to, and without
+--live production's routers are not touched. Everything that the drill starts is taken
+back at the end, on failure and on Ctrl-C; after a kill -9, drkit drill abort does it
+from the journal. With --live and a playbook of mode planned or emergency, production
+is moved: its cutover stays.`,
 		Example: `  drkit drill run
   drkit drill run --target eu-west-1 --trigger scheduled --report html=drill.html`,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), s, o) },
@@ -325,7 +327,10 @@ func (d *drillPlan) drive(ctx context.Context, s *streams, mode string, start dr
 	run, err := begin(causeWithStatus(ctx), runner)
 	calm, tell := s.aside() // sealed before the person has left the screen, told afterwards
 	if err == nil && run.Finished != nil {
-		err = seal(ctx, calm, chain, d.svc.Run.Dir.Path, d.id)
+		if err = seal(ctx, calm, chain, d.svc.Run.Dir.Path, d.id); err != nil { // reports must not say more than the ledger does
+			lost := drill.EvidenceLost(*run.Finished, err)
+			run.Finished = &lost
+		}
 		err = errors.Join(err, d.signEnd(calm))
 	}
 	closeDisplay(run)

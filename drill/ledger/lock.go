@@ -115,7 +115,7 @@ func held(ctx context.Context, s store.ReadWriter, key string, want Holder) erro
 
 func heldBy(key string, h Holder) error {
 	err := fmt.Errorf("%w (%s): run %s holds it since %s, taken by %s", ErrHeld, key, h.Run, h.Since.UTC().Format(time.RFC3339), h.By)
-	hint := "wait for that run; if its process is gone, run `drkit drill abort " + h.Run + "` where it ran"
+	hint := "wait for that run; if it is held or its process is gone, run `drkit drill resume " + h.Run + "` or `drkit drill abort " + h.Run + "` where it ran"
 	if !h.Expires.IsZero() && time.Now().After(h.Expires) {
 		err = fmt.Errorf("%w; it should have ended by %s", err, h.Expires.UTC().Format(time.RFC3339))
 		hint = "run `drkit drill abort " + h.Run + "` where it ran: that undoes what the run changed and gives the lock back"
