@@ -111,7 +111,7 @@ func runDrillApprove(ctx context.Context, s *streams, o approveOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.print(s, chain, e)
+	return errors.Join(o.print(s, chain, e), worth(ctx, s, chain, policy, e))
 }
 
 func (o *approveOptions) check() error {
@@ -319,7 +319,7 @@ func (o *approveOptions) put(ctx context.Context, s *streams, chain *ledger.Chai
 	if err != nil {
 		return err
 	}
-	return o.print(s, chain, e)
+	return errors.Join(o.print(s, chain, e), worth(ctx, s, chain, p, e))
 }
 
 func (o *approveOptions) print(s *streams, chain *ledger.Chain, e ledger.Entry) error {
@@ -343,4 +343,28 @@ func (o *approveOptions) print(s *streams, chain *ledger.Chain, e ledger.Entry) 
 	}
 	_, err := fmt.Fprintf(s.Out, "approved by %s%s: %s\nuntil %s; record %d of the ledger %s\n", st.Approver, label, what, st.Expires.Format(time.RFC3339), e.Seq, chain.Location())
 	return err
+}
+
+// worth says what an approval is worth now that it is in the ledger: it may count
+// nothing, and others may be needed.
+func worth(ctx context.Context, s *streams, chain *ledger.Chain, p approval.Policy, e ledger.Entry) error {
+	scan, err := soundLedger(ctx, chain)
+	if err != nil {
+		return err
+	}
+	st := e.Approved.Statement
+	subject := approval.Subject{Service: st.Service, PlanHash: st.PlanHash, Run: st.Run, Now: now()}
+	for _, r := range scan.Of(st.Run) {
+		if r.Opened != nil {
+			subject.By = r.By
+		}
+	}
+	t := approval.Judge(scan, p, subject)
+	for _, a := range t.Void {
+		if a.Record == e.Seq {
+			fmt.Fprintf(s.Err, "drkit: it counts nothing: %s\n", a.Why)
+		}
+	}
+	fmt.Fprintf(s.Err, "the plan has %d of %d approvals\n", len(t.Valid), t.Required)
+	return nil
 }
