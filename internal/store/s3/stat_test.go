@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -129,9 +130,10 @@ func TestPartsAreAskedForAgain(t *testing.T) {
 	} {
 		b := start(t, loose, s3test.BucketOptions{})
 		composite(t, b, "k", parts...)
-		failing := true
+		var failing atomic.Bool
+		failing.Store(true)
 		s := b.before(t, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-			if failing && r.URL.Query().Has("attributes") {
+			if failing.Load() && r.URL.Query().Has("attributes") {
 				fail(w, r)
 				return
 			}
@@ -140,7 +142,7 @@ func TestPartsAreAskedForAgain(t *testing.T) {
 		if o, err := s.Stat(t.Context(), "k"); err != nil || len(o.Parts) != 0 {
 			t.Errorf("%s: %d parts, %v", name, len(o.Parts), err)
 		}
-		failing = false
+		failing.Store(false)
 		if o, err := s.Stat(t.Context(), "k"); err != nil || len(o.Parts) != len(parts) {
 			t.Errorf("%s, then whole: %d parts, %v", name, len(o.Parts), err)
 		}
