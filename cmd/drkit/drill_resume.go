@@ -155,6 +155,7 @@ func (o *resumeOptions) plan(was *drill.Run) (*drillPlan, error) {
 }
 
 func (d *drillPlan) resume(ctx context.Context, s *streams, mode string, journal *ledger.Journal, was *drill.Run) (*drill.Run, error) {
+	d.resumed = true
 	today := d.start(ctx)
 	today.By, today.Approvals = operator(), was.Approvals
 	chain, err := d.ledgerAgain(s, was)

@@ -179,6 +179,7 @@ type drillPlan struct {
 	source   copyOf
 	target   copyOf
 	id, dir  string
+	resumed  bool // the run of that id goes on
 	launcher *process.Launcher
 	policy   approval.Policy
 	word     *keyWord // nil: the screen has no key for it
@@ -434,6 +435,9 @@ func (d *drillPlan) world(start drill.RunStarted) *step.World {
 		Self:    selfReach(), NewRouter: newRouter, Router: d.router(), Objectives: start.Objectives, Waivers: waivers(d.svc), HTTP: httpClient(),
 		Measured: d.earlierStart, Serving: servingIn(d.source.region, d.target.region), Back: step.Back(d.playbook), Production: d.production,
 		Mode: d.playbook.Mode, Dir: d.svc.Dir, Web: webClient(), UndoCommand: undoLaunch(d.launcher),
+	}
+	if d.resumed {
+		w.Resumed = d.id
 	}
 	w.Source.Deployed, w.Target.Deployed = d.deployed.source, d.deployed.target
 	for _, a := range d.svc.Model.Adapters {

@@ -321,7 +321,7 @@ func (w *World) checkFleet(ctx context.Context, f *fleet) []error {
 		defer cancel()
 		workers, err := r.Workers(ctx)
 		for _, u := range urls(workers) {
-			if w.regionAt(u) == nil && !slices.Contains(strange, u) {
+			if w.regionAt(ctx, u) == nil && !slices.Contains(strange, u) {
 				strange = append(strange, u)
 			}
 		}
@@ -344,11 +344,18 @@ func orHint(err error, hint string) string {
 }
 
 // regionAt is the region of a worker of production, nil when nobody knows it.
-func (w *World) regionAt(url string) *Region {
+func (w *World) regionAt(ctx context.Context, url string) *Region {
 	for _, r := range []*Region{&w.Target, &w.Source} {
 		if slices.Contains(w.home(r).urls(), url) {
 			return r
 		}
+	}
+	if w.Resumed == "" || !w.canaryServes(&w.Target) {
+		return nil
+	}
+	// A run that goes on checks before it looks for its canary, which may serve already.
+	if c, err := w.found(ctx, w.Resumed, w.replicaName(&w.Target)); err == nil && slices.Contains(canary(&replica{Replica: c, region: &w.Target}).urls(), url) {
+		return &w.Target
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (w *World) snapshot(ctx context.Context, f *fleet, touched []string) (Produ
 		one := ReplicaArgs{At: f.Replicas[i], Before: []Backed{}}
 		for _, x := range workers {
 			b := Backed{URL: x.URL, Region: x.Region, Attrs: x.Attrs}
-			if r := w.regionAt(x.URL); r != nil {
+			if r := w.regionAt(ctx, x.URL); r != nil {
 				b.Region = r.Name
 			}
 			one.Before = append(one.Before, b)

@@ -63,6 +63,7 @@ type World struct {
 	Served         string   // served model name that the canaries are started with
 	Adapters       []string // that the service names, for checks before the release is known
 	WorkDir        string   // the run's own folder
+	Resumed        string   // the run's id where it goes on; "": it begins
 	By             string   // who runs it, for the lock
 	Launcher       drill.Launcher
 	UndoLaunch     func(run, name string) (drill.Undo, error)
