@@ -69,6 +69,10 @@ func (d *drillPlan) dryRun(ctx context.Context, s *streams) error {
 			problems = append(problems, drill.ProblemState{Step: step, Problem: drill.Problem{What: err.Error(), Hint: errext.Hint(err)}})
 		}
 	}
+	add("", d.stoppedNow(ctx))
+	if _, err := chain.Scan(ctx); err != nil && d.o.WithoutLedger == "" {
+		add("", []error{fmt.Errorf("the ledger: %w", err)})
+	}
 	add("", d.checks(start)(ctx))
 	kinds := step.Kinds(world)
 	for _, x := range d.steps() {

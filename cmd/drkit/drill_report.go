@@ -48,6 +48,9 @@ func writeReports(s *streams, run *drill.Run, dir string, reports []drillReport,
 	} else {
 		_, err := io.WriteString(s.Out, tui.Summary(run, 100))
 		errs = append(errs, err)
+		for _, c := range run.Kept() {
+			printLine(s.Out, "stays on purpose: %s: %s", c.What, c.Kept)
+		}
 	}
 	fmt.Fprintf(s.Err, "journal, result.md and result.json: %s\n", dir)
 	return errors.Join(errs...)

@@ -37,3 +37,15 @@ func (d *drillPlan) killSwitch(ctx context.Context) (string, error) {
 	}
 	return "", nil
 }
+
+// stoppedNow is the kill switch as a problem, none where nothing forbids changes.
+func (d *drillPlan) stoppedNow(ctx context.Context) []error {
+	why, err := d.killSwitch(ctx)
+	switch {
+	case err != nil:
+		return []error{fmt.Errorf("the kill switch cannot be read: %w", err)}
+	case why != "":
+		return []error{errext.WithHint(errors.New("the kill switch is set: "+why), "take it away when changes are allowed again")}
+	}
+	return nil
+}
