@@ -52,7 +52,7 @@ var faults = []fault{
 	{id: "canary-ends", title: "the canary's process ends while it boots", verdict: drill.NotRecovered, gate: "boot-" + targetName, says: "exit status 1",
 		arrange: func(b *bench) error { b.launcher.engine.exits = true; return nil }},
 	{id: "canary-hangs", title: "the canary takes connections and never answers", verdict: drill.NotRecovered, gate: "boot-" + targetName, says: "ran out of its time",
-		arrange: serving(hang)},
+		arrange: stuck(hang)},
 	{id: "canary-dies", title: "the canary's process ends after it was verified", verdict: drill.NotRecovered, gate: "steady", says: "the engine ended",
 		arrange: func(b *bench) error {
 			b.promise(func(o *drill.Objectives) { o.Steady.Windows = 1000 }) // it cannot be steady already
@@ -60,7 +60,7 @@ var faults = []fault{
 			return nil
 		}},
 	{id: "health-only", title: "the canary answers /health and nothing else", verdict: drill.NotRecovered, gate: "boot-" + targetName, says: "ran out of its time",
-		arrange: serving(only("/health"))},
+		arrange: stuck(only("/health"))},
 	{id: "models-only", title: "the canary answers /health and /v1/models and computes nothing", verdict: drill.NotRecovered, gate: "behaviour", says: "HTTP 500",
 		arrange: serving(only("/health", "/version", "/v1/models", "/metrics"))},
 
@@ -116,13 +116,17 @@ func damaged(how func(dir string) error) func(*bench) error {
 	return func(b *bench) error { b.launcher.engine.damage = how; return nil }
 }
 
-// serving puts a handler in place of the target canary's own, and gives its boot no
-// more time than it takes to see that it comes to nothing.
+// serving puts a handler in place of the target canary's own.
 func serving(how func(http.Handler) http.Handler) func(*bench) error {
+	return func(b *bench) error { b.launcher.engine.serves = how; return nil }
+}
+
+// stuck is serving where the boot comes to nothing, and gives it no more time than it
+// takes to see that.
+func stuck(how func(http.Handler) http.Handler) func(*bench) error {
 	return func(b *bench) error {
-		b.launcher.engine.serves = how
 		b.step("boot").Timeout = short
-		return nil
+		return serving(how)(b)
 	}
 }
 
