@@ -3,6 +3,7 @@ package drill
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,9 +67,9 @@ func TestKillSwitchWhileItRuns(t *testing.T) {
 func TestKillSwitchThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rn, w, j := newRunner()
-		asked := 0
+		var asked atomic.Int32 // the look before the start and those meanwhile are of two goroutines
 		rn.Stop = func(context.Context) (string, error) {
-			if asked++; asked > 1 {
+			if asked.Add(1) > 1 {
 				return "", errors.New("no route to host")
 			}
 			return "", nil
