@@ -30,9 +30,9 @@ func sparing(reads bool) (restore func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}
-	percent := 50
+	percent := 40
 	if reads {
-		percent = 30
+		percent = 20
 	}
 	old := debug.SetGCPercent(percent)
 	return func() { debug.SetGCPercent(old) }
