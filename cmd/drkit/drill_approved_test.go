@@ -28,3 +28,27 @@ func TestApprovedIsJudgedAgain(t *testing.T) {
 		t.Errorf("what another run took: %v", found)
 	}
 }
+
+// TestGuarded: a step that waits for people excuses a run that nobody approved only when
+// nothing of production can be changed without it.
+func TestGuarded(t *testing.T) {
+	s := func(kind string) playbooks.Step { return playbooks.Step{Kind: kind} }
+	always := func(kind string) playbooks.Step { return playbooks.Step{Kind: kind, When: playbooks.Always} }
+	beside := func(kind string) playbooks.Step { return playbooks.Step{Kind: kind, Group: "g"} }
+	for name, c := range map[string]struct {
+		steps []playbooks.Step
+		want  bool
+	}{
+		"first":                         {[]playbooks.Step{s("approve"), s("cutover"), always("cleanup")}, true},
+		"after checks":                  {[]playbooks.Step{s("preflight"), s("declare"), s("approve"), s("run")}, true},
+		"none":                          {[]playbooks.Step{s("preflight"), s("cutover")}, false},
+		"after a change":                {[]playbooks.Step{s("run"), s("approve"), s("cutover")}, false},
+		"beside a change":               {[]playbooks.Step{beside("approve"), beside("cutover")}, false},
+		"a change that runs anyway":     {[]playbooks.Step{s("approve"), s("cutover"), always("run")}, false},
+		"a message that is sent anyway": {[]playbooks.Step{s("approve"), s("cutover"), always("notify")}, true},
+	} {
+		if got := guarded(c.steps); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +17,6 @@ import (
 	"drkit/drill/evidence"
 	"drkit/drill/ledger"
 	"drkit/internal/errext"
-	"drkit/internal/store"
 	"drkit/playbooks"
 )
 
@@ -39,8 +39,21 @@ func (o *liveOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.WithoutLedger, "without-ledger", "", "emergencies only: go on for this reason when the ledger cannot be written; the status is 6 at best")
 	f.StringArrayVar(&o.Participants, "participant", nil, "for the evidence: ROLE=NAME of somebody who takes part (repeatable)")
 	f.StringArrayVar(&o.Observers, "observer", nil, "for the evidence: the name of an observer (repeatable)")
-	f.StringVar(&o.SignKey, "sign-key", "", "sign the evidence at the end with this private key (PEM), as drkit drill sign-evidence does")
-	f.StringVar(&o.PasswordEnv, "password-env", "", "environment variable with the password of an encrypted --sign-key")
+	o.addSign(c)
+}
+
+// addSign adds what signs the evidence at the end; a run that goes on is told anew.
+func (o *liveOptions) addSign(c *cobra.Command) {
+	c.Flags().StringVar(&o.SignKey, "sign-key", "", "sign the evidence at the end with this private key (PEM), as drkit drill sign-evidence does")
+	c.Flags().StringVar(&o.PasswordEnv, "password-env", "", "environment variable with the password of an encrypted --sign-key")
+}
+
+// signer reads the key of --sign-key; nil without one.
+func (o *liveOptions) signer(s *streams) (crypto.Signer, error) {
+	if o.SignKey == "" {
+		return nil, nil
+	}
+	return signOptions{Key: o.SignKey, PasswordEnv: o.PasswordEnv}.key(s)
 }
 
 // live says that the playbook moves production.
@@ -119,7 +132,7 @@ func (d *drillPlan) marked(ctx context.Context) []error {
 	name := d.target.region.Name
 	key := name + "/" + markerName
 	where := d.target.region.State.String() + "/" + key
-	data, err := readMarker(ctx, d.target.state, key)
+	data, err := readObject(ctx, d.target.state, key, 1<<10)
 	if err != nil {
 		return []error{refused(fmt.Errorf("reading the target's marker %s: %w", where, err), "whoever knows that this is region "+name+" puts an object with the text "+name+" there, by another way than drkit")}
 	}
@@ -129,28 +142,31 @@ func (d *drillPlan) marked(ctx context.Context) []error {
 	return nil
 }
 
-func readMarker(ctx context.Context, s store.ReadWriter, key string) ([]byte, error) {
-	o, err := s.Stat(ctx, key)
-	if err != nil {
-		return nil, err
+// harmless are the kinds of steps that change nothing of production.
+var harmless = []string{"approve", "preflight", "verify", "declare", "human", "wait", "notify"}
+
+// guarded reports whether a step waits for the approvals before anything of production
+// is changed: nothing comes before it or runs beside it, and nothing after it runs
+// although it failed.
+func guarded(steps []playbooks.Step) bool {
+	at := slices.IndexFunc(steps, func(s playbooks.Step) bool { return s.Kind == "approve" })
+	if at < 0 || steps[at].Group != "" {
+		return false
 	}
-	return store.ReadAll(ctx, s, o, 1<<10)
+	for i, s := range steps {
+		early, anyway := i < at, s.When == playbooks.Always && s.Kind != "cleanup"
+		if (early || anyway) && !slices.Contains(harmless, s.Kind) {
+			return false
+		}
+	}
+	return true
 }
 
-// before are the kinds of steps that may come before the approval: they change
-// nothing of production.
-var before = []string{"approve", "preflight", "verify", "declare", "human", "wait", "notify"}
-
 // approved refuses a live run that nobody approved, unless a step of it waits for
-// the approvals before anything of production is changed.
+// the approvals.
 func (d *drillPlan) approved(ctx context.Context, start drill.RunStarted) []error {
-	for _, s := range d.steps() {
-		if s.Kind == "approve" {
-			return nil // it waits, and holds the run
-		}
-		if !slices.Contains(before, s.Kind) {
-			break
-		}
+	if guarded(d.steps()) {
+		return nil
 	}
 	tally := approval.Tally{Required: d.policy.Required}
 	if d.weigh != nil { // once more, now that the run is in the ledger: another one may have taken an approval meanwhile
@@ -169,7 +185,7 @@ func (d *drillPlan) approved(ctx context.Context, start drill.RunStarted) []erro
 	if d.typed() != nil || tally.Enough() {
 		return nil
 	}
-	err := fmt.Errorf("the plan has %d of %d approvals, and the playbook has no step of kind approve before it changes production", len(tally.Valid), tally.Required)
+	err := fmt.Errorf("the plan has %d of %d approvals, and the playbook has no step of kind approve, alone, before all that may change production", len(tally.Valid), tally.Required)
 	for _, a := range start.Approvals {
 		if a.Why != "" {
 			err = fmt.Errorf("%w; record %d by %s counts nothing: %s", err, a.Record, a.Approver, a.Why)
@@ -292,6 +308,11 @@ func (d *drillPlan) addPeople(ctx context.Context, s *streams, start *drill.RunS
 	if !d.o.Live {
 		return
 	}
+	if d.o.WithoutLedger != "" {
+		patient, cancel := context.WithTimeout(ctx, ledgerPatience)
+		defer cancel()
+		ctx = patient
+	}
 	chain, err := ledgerOf(s, d.svc)
 	if err != nil {
 		chain = nil // the announcement says so
@@ -303,10 +324,10 @@ func (d *drillPlan) addPeople(ctx context.Context, s *streams, start *drill.RunS
 
 // signEnd signs the evidence of a run with --sign-key.
 func (d *drillPlan) signEnd(s *streams) error {
-	if d.o.SignKey == "" {
+	key, err := d.o.signer(s)
+	if err == nil && key == nil {
 		return nil
 	}
-	key, err := signOptions{Key: d.o.SignKey, PasswordEnv: d.o.PasswordEnv}.key(s)
 	if err != nil {
 		return errext.WithStatus(fmt.Errorf("signing the evidence: %w", err), errext.Evidence)
 	}

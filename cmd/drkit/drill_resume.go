@@ -58,28 +58,17 @@ again, and the command that goes on is printed. Else as drkit drill run.`,
 	c.Flags().StringVar(&o.SelfApprove, "self-approve", "", "emergencies only: approve the plan yourself, under this name; evidence says so")
 	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH, html=PATH, json=PATH or junit=PATH (repeatable)")
 	c.Flags().StringVar(&o.Metrics, "metrics", "", "also write the state of all runs for Prometheus' textfile collector to this file")
-	c.Flags().StringVar(&o.SignKey, "sign-key", "", "sign the evidence at the end with this private key (PEM): a run that goes on does not know that of before")
-	c.Flags().StringVar(&o.PasswordEnv, "password-env", "", "environment variable with the password of an encrypted --sign-key")
+	o.addSign(c)
 	o.Ack.addFlags(c)
 	return c
 }
 
 func runDrillResume(ctx context.Context, s *streams, o resumeOptions) error {
-	if err := o.outputOption.check(); err != nil {
-		return err
-	}
 	if err := o.Ack.check(); err != nil {
 		return err
 	}
-	mode, err := o.mode(s)
+	mode, reports, err := o.begin(s)
 	if err != nil {
-		return err
-	}
-	reports, err := parseReports(o.Reports)
-	if err != nil {
-		return err
-	}
-	if err := checkFile("--metrics", o.Metrics); err != nil {
 		return err
 	}
 	svc, err := o.load()

@@ -91,19 +91,28 @@ func (o *drillOptions) addScenario(c *cobra.Command) {
 	f.StringVar(&o.Scenario.ChangeRef, "change-ref", "", "for the evidence: the ticket of the change that this follows")
 }
 
+// begin checks the flags that a run and its resumption share: what cannot be shown,
+// written or signed at the end is told before the drill.
+func (o *drillOptions) begin(s *streams) (mode string, reports []drillReport, err error) {
+	if err = o.outputOption.check(); err != nil {
+		return
+	}
+	if mode, err = o.mode(s); err != nil {
+		return
+	}
+	if reports, err = parseReports(o.Reports); err != nil {
+		return
+	}
+	if err = checkFile("--metrics", o.Metrics); err != nil {
+		return
+	}
+	_, err = o.signer(s)
+	return
+}
+
 func runDrill(ctx context.Context, s *streams, o drillOptions) error {
-	if err := o.outputOption.check(); err != nil {
-		return err
-	}
-	mode, err := o.mode(s)
+	mode, reports, err := o.begin(s)
 	if err != nil {
-		return err
-	}
-	reports, err := parseReports(o.Reports)
-	if err != nil {
-		return err
-	}
-	if err := checkFile("--metrics", o.Metrics); err != nil {
 		return err
 	}
 	d, err := newDrillPlan(o)
@@ -112,11 +121,6 @@ func runDrill(ctx context.Context, s *streams, o drillOptions) error {
 	}
 	if err := d.liveFlags(); err != nil {
 		return err
-	}
-	if o.SignKey != "" { // a key that cannot be read is told before the drill, not after it
-		if _, err := (signOptions{Key: o.SignKey, PasswordEnv: o.PasswordEnv}).key(s); err != nil {
-			return err
-		}
 	}
 	if d.target.state != nil { // a tabletop has none
 		if err := stateApart(ctx, s, d.target.region); err != nil {
