@@ -21,12 +21,14 @@ type exec struct {
 
 	undo               map[string]UndoFunc
 	leave, pause       <-chan struct{}
+	stopSwitch         func(context.Context) (why string, err error) // nil: there is none
 	undoTimeout, grace time.Duration
 
 	mu         sync.Mutex
 	run        *Run
 	handlers   []Handler
 	journalErr error
+	stopNoted  bool                     // a look at the kill switch that failed is noted
 	closing    bool                     // no further changes
 	over       bool                     // no further events
 	left       bool                     // left without undo

@@ -63,6 +63,52 @@ func TestKillSwitchWhileItRuns(t *testing.T) {
 	})
 }
 
+// TestKillSwitchBeforeAChange: between two looks the switch is set, and the change that
+// comes next does not begin. What was changed before is taken back all the same.
+func TestKillSwitchBeforeAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rn, w, j := newRunner()
+		rn.Stop, rn.StopEvery = switchAt(3*time.Minute+30*time.Second), time.Hour
+		r, err := rn.Run(t.Context(), "R1", promise())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantVerdict(t, r, j, w, Aborted, 130)
+		wantReason(t, r, "the kill switch is set: /srv/STOP is there")
+		if len(r.Changes) != 1 || r.Changes[0].What != "make lock" || !r.Changes[0].Undone {
+			t.Errorf("changes %+v", r.Changes)
+		}
+	})
+}
+
+// TestKillSwitchThatHangs delays each change by seconds, and stops nothing.
+func TestKillSwitchThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rn, w, j := newRunner()
+		var asked atomic.Int32
+		rn.StopEvery = time.Hour
+		rn.Stop = func(ctx context.Context) (string, error) {
+			if asked.Add(1) > 1 {
+				<-ctx.Done()
+				return "", context.Cause(ctx)
+			}
+			return "", nil
+		}
+		began := time.Now()
+		r, err := rn.Run(t.Context(), "R1", promise())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantVerdict(t, r, j, w, Recovered, 0)
+		if took := time.Since(began); took != 14*time.Minute+time.Second+4*3*time.Second { // the recovery's own time, and three seconds for each of its four changes
+			t.Errorf("took %v", took)
+		}
+		if len(r.Notes) != 1 || !contains(r.Notes[0], "ran out of its time of 3s") {
+			t.Errorf("notes %q", r.Notes)
+		}
+	})
+}
+
 // TestKillSwitchThatCannotBeRead is no order to stop, and is noted once.
 func TestKillSwitchThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

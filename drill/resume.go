@@ -42,7 +42,7 @@ func (rn *Runner) Resume(ctx context.Context, id string, today RunStarted) (*Run
 	if err := rn.possible(ctx, x, plan); err != nil {
 		return run, err
 	}
-	defer rn.watchStop(ctx, x)()
+	defer x.watchStop(ctx, orElse(rn.StopEvery, stopEvery))()
 	clock := clockGate(run, run.Last.Proc, x.began)
 	if err := errors.Join(x.emit("", 0, TypeResumed, Resumed{By: today.By, Tool: today.Tool}), x.emit("", 0, TypeGate, clock)); err != nil {
 		return run, err

@@ -60,7 +60,8 @@ type Runner struct {
 
 	// Stop is the kill switch: it says why nothing may be changed, "" when nothing
 	// speaks against it. Set before the start, it refuses the run; while it runs, it
-	// ends it with undo. nil: there is none.
+	// ends it with undo. It is asked between times and before each change. nil: there
+	// is none.
 	Stop      func(ctx context.Context) (why string, err error)
 	StopEvery time.Duration // between two looks at it; 0: 5 seconds
 
@@ -94,7 +95,7 @@ func (rn *Runner) Run(ctx context.Context, id string, start RunStarted) (*Run, e
 	if err := x.emit("", 0, TypeRunStarted, start); err != nil {
 		return x.run, err
 	}
-	defer rn.watchStop(ctx, x)()
+	defer x.watchStop(ctx, orElse(rn.StopEvery, stopEvery))()
 	if rn.check(ctx, x, plan) {
 		rn.steps(ctx, x, groups(plan))
 	}
@@ -105,7 +106,7 @@ func (rn *Runner) Run(ctx context.Context, id string, start RunStarted) (*Run, e
 func (rn *Runner) exec(id string, run *Run, stop context.CancelCauseFunc) *exec {
 	return &exec{
 		id: id, proc: run.Last.Proc + 1, run: run, began: time.Now(), stop: stop,
-		handlers: slices.Clone(rn.Handlers), undo: rn.Undo, leave: rn.Leave, pause: rn.Pause,
+		handlers: slices.Clone(rn.Handlers), undo: rn.Undo, leave: rn.Leave, pause: rn.Pause, stopSwitch: rn.Stop,
 		undoTimeout: orElse(rn.UndoTimeout, undoTimeout), grace: orElse(rn.StopGrace, stopGrace),
 		busy: map[string]chan struct{}{},
 	}

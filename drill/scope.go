@@ -60,13 +60,14 @@ func (s *scope) UndoAll(ctx context.Context) error {
 	return s.x.undoAll(ctx, func(ChangeState) bool { return true })
 }
 
-// Change journals the intent, does the change, and journals the result.
+// Change looks at the kill switch, journals the intent, does the change, and journals
+// the result.
 func (s *scope) Change(ctx context.Context, what string, u Undo, do func(context.Context) error) error {
 	if s.x.undo[u.Kind] == nil {
 		return fmt.Errorf("%s: nothing was changed, for nobody knows how to undo %q", what, u.Kind)
 	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%s: not begun: %w", what, context.Cause(ctx))
+	if err := s.x.mayChange(ctx); err != nil {
+		return fmt.Errorf("%s: not begun: %w", what, err)
 	}
 	id, done, err := s.x.intend(s.step, s.attempt, what, u)
 	if err != nil {
