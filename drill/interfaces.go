@@ -23,6 +23,13 @@ type Journal interface {
 	Events() iter.Seq2[Event, error]
 }
 
+// Keeper is an ability of a journal, found by type assertion: to say whether it keeps
+// the arguments of an undo as they are. It takes secrets out of what it writes, and
+// arguments without them take nothing back after a kill -9. The error names the places.
+type Keeper interface {
+	Keeps(args json.RawMessage) error
+}
+
 // Scope is what a step sees of the run. It is safe for concurrent use, and may
 // be used by work that outlives its step (a replica's log, traffic), until the
 // run is over.
@@ -33,7 +40,8 @@ type Scope interface {
 	// Change journals the intent with its undo, does the change, and journals
 	// the result. The undo runs at cleanup, on failure and after a kill -9, and
 	// also when do failed: half a change is left behind often enough. The undo's
-	// arguments are journaled: they hold no secrets.
+	// arguments are journaled: nothing is changed when they hold a secret (Keeper), or
+	// when the kill switch is set.
 	Change(ctx context.Context, what string, u Undo, do func(context.Context) error) error
 	// RunID is the id that labels everything the run makes.
 	RunID() string

@@ -60,11 +60,14 @@ func (s *scope) UndoAll(ctx context.Context) error {
 	return s.x.undoAll(ctx, func(ChangeState) bool { return true })
 }
 
-// Change looks at the kill switch, journals the intent, does the change, and journals
-// the result.
+// Change sees that the journal keeps the undo whole and that the kill switch is not set,
+// journals the intent, does the change, and journals the result.
 func (s *scope) Change(ctx context.Context, what string, u Undo, do func(context.Context) error) error {
 	if s.x.undo[u.Kind] == nil {
 		return fmt.Errorf("%s: nothing was changed, for nobody knows how to undo %q", what, u.Kind)
+	}
+	if err := s.x.keeps(u); err != nil {
+		return fmt.Errorf("%s: nothing was changed: %w", what, err)
 	}
 	if err := s.x.mayChange(ctx); err != nil {
 		return fmt.Errorf("%s: not begun: %w", what, err)
@@ -81,6 +84,19 @@ func (s *scope) Change(ctx context.Context, what string, u Undo, do func(context
 	told := s.x.emit(s.step, s.attempt, TypeChanged, Changed{ID: id, Error: text})
 	done()
 	return errors.Join(err, told)
+}
+
+// keeps refuses an undo that would not stand in the journal as it is.
+func (x *exec) keeps(u Undo) error {
+	k, can := x.handlers[0].(Keeper)
+	if !can {
+		return nil
+	}
+	if err := k.Keeps(u.Args); err != nil {
+		return errext.WithHint(fmt.Errorf("what takes it back would not be whole in the journal: %w", err),
+			"give the secret by the name of a variable or of a file (url_env, headers_env, secrets, a key file), not as a value, URL or argument")
+	}
+	return nil
 }
 
 // intend journals an intent and marks the change as under way.

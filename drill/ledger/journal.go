@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"drkit/drill"
@@ -34,7 +35,10 @@ type Journal struct {
 	last   string // SHA-256 of the last line; "" before the first
 }
 
-var _ drill.Journal = (*Journal)(nil)
+var (
+	_ drill.Journal = (*Journal)(nil)
+	_ drill.Keeper  = (*Journal)(nil)
+)
 
 // Create begins the journal of a run. It refuses one that exists. Every string of
 // an event's data passes redact, which may be nil.
@@ -118,6 +122,16 @@ func (j *Journal) Event(e drill.Event, _ *drill.Run) error {
 		j.last = hexSum(line)
 	}
 	return j.failed
+}
+
+// Keeps refuses arguments of an undo that hold a secret: they would not be in the
+// journal as they are.
+func (j *Journal) Keeps(args json.RawMessage) error {
+	at, err := secretsIn(args, j.redact)
+	if err == nil && len(at) > 0 {
+		err = fmt.Errorf("a secret is in its %s", strings.Join(at, ", "))
+	}
+	return err
 }
 
 func (j *Journal) write(line []byte, durable bool) error {

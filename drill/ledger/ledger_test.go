@@ -18,6 +18,7 @@ import (
 
 	"drkit/drill"
 	"drkit/internal/errext"
+	"drkit/internal/redact"
 	"drkit/playbooks"
 )
 
@@ -327,4 +328,30 @@ func killMe(dir, run string) {
 		})},
 	}
 	_, _ = rn.Run(context.Background(), run, drill.RunStarted{Objectives: drill.Objectives{RTO: time.Minute}})
+}
+
+// TestKeeps: arguments of an undo that the journal would change are refused by their
+// place, and never quoted.
+func TestKeeps(t *testing.T) {
+	const secret = "s3cr3t-of-the-lab"
+	j, err := Create(t.TempDir(), id(t, 9), redact.New(secret).Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	for args, want := range map[string]string{
+		`{"admin":"http://router:8000","n":9007199254740993}`: "",
+		``: "",
+		`{"set":{"KEY":"x s3cr3t-of-the-lab"},"add":[{"url":"http://a:b@host"}]}`: "a secret is in its add[0].url, set.KEY",
+		`"s3cr3t-of-the-lab"`: "a secret is in its text",
+		`{`:                   "bad data: unexpected EOF",
+	} {
+		got := ""
+		if err := j.Keeps([]byte(args)); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
 }

@@ -2,8 +2,12 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // redactStrings passes every string value inside raw through redact. It works on
@@ -13,17 +17,55 @@ func redactStrings(raw json.RawMessage, redact func([]byte) []byte) (json.RawMes
 	if redact == nil || len(raw) == 0 {
 		return raw, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber() // nanoseconds do not fit a float
-	var data any
-	if err := d.Decode(&data); err != nil {
-		return nil, fmt.Errorf("bad data: %w", err)
+	data, err := decode(raw)
+	if err != nil {
+		return nil, err
 	}
 	data, changed := walk(data, redact)
 	if !changed {
 		return raw, nil
 	}
 	return json.Marshal(data)
+}
+
+func decode(raw json.RawMessage) (data any, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // nanoseconds do not fit a float
+	if err := d.Decode(&data); err != nil {
+		return nil, fmt.Errorf("bad data: %w", err)
+	}
+	return data, nil
+}
+
+// secretsIn are the places inside raw, such as set.PASSWORD or add[0].url, whose strings
+// redact would change; sorted.
+func secretsIn(raw json.RawMessage, redact func([]byte) []byte) ([]string, error) {
+	if redact == nil || len(raw) == 0 {
+		return nil, nil
+	}
+	data, err := decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	return places(data, "", redact), nil
+}
+
+func places(data any, at string, redact func([]byte) []byte) (all []string) {
+	switch v := data.(type) {
+	case string:
+		if string(redact([]byte(v))) != v {
+			return []string{cmp.Or(at, "text")}
+		}
+	case []any:
+		for i := range v {
+			all = append(all, places(v[i], fmt.Sprintf("%s[%d]", at, i), redact)...)
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			all = append(all, places(v[k], strings.TrimPrefix(at+"."+k, "."), redact)...)
+		}
+	}
+	return all
 }
 
 func walk(data any, redact func([]byte) []byte) (clean any, changed bool) {

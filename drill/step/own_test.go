@@ -322,6 +322,32 @@ func TestRunUndo(t *testing.T) {
 	}
 }
 
+// TestRunUndoHoldsASecret: what another process could not take back from the journal is
+// refused before anything runs, and its words are not told.
+func TestRunUndoHoldsASecret(t *testing.T) {
+	for _, with := range []string{
+		`undo: [sh, -c, "release --as=correct-horse"], secrets: [DB_PASS]`,
+		`undo: [sh, -c, "release"], set: {AS: correct-horse}, secrets: [DB_PASS]`,
+	} {
+		o := newOwn(t)
+		o.env["DB_PASS"] = "correct-horse"
+		run, err := o.run(`id: x, kind: run, with: {command: [sh, -c, "echo on > state"], ` + with + `}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run.Finished.Status != int(errext.Refused) {
+			t.Errorf("status %d: %s", run.Finished.Status, reasons(run))
+		}
+		wantReason(t, run, "holds a secret", "after a kill -9")
+		if _, err := os.Stat(filepath.Join(o.world.Dir, "state")); err == nil {
+			t.Error("the command ran")
+		}
+		if strings.Contains(o.everything(), "correct-horse") {
+			t.Error("the secret is in the journal")
+		}
+	}
+}
+
 // TestRunUndoByAnotherProcess: after a kill the journal is all that is left.
 func TestRunUndoByAnotherProcess(t *testing.T) {
 	o := newOwn(t)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"drkit/drill"
@@ -55,6 +57,26 @@ func (r run) Check(_ context.Context, s playbooks.Step) (problems []error) {
 			problems = append(problems, err)
 		}
 	}
+	return append(problems, r.kept(o)...)
+}
+
+// kept refuses an undo that holds a secret: its command and its variables are journaled,
+// without secrets, and would take nothing back after a kill -9.
+func (r run) kept(o runOptions) (problems []error) {
+	if len(o.Undo) == 0 {
+		return nil
+	}
+	for _, name := range o.Secrets {
+		if v, err := r.w.lookup().secret(name); err == nil { // what is missing is told
+			r.w.conceal(v)
+		}
+	}
+	for _, text := range append(slices.Sorted(maps.Values(o.Set)), o.Undo...) {
+		if r.w.Redact.String(text) != text {
+			problems = append(problems, refuse(errors.New("the undo, or a variable that it gets by set, holds a secret: the journal would not keep it, and nobody could take the change back after a kill -9"),
+				"take it from the environment: secrets: [NAME]"))
+		}
+	}
 	return problems
 }
 
@@ -76,6 +98,9 @@ func (r run) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 	o, err := r.options(s)
 	if err != nil {
 		return err
+	}
+	if _, err := r.w.program(s, sc, o.commandOptions); err != nil { // its secrets are known before the intent is journaled
+		return refuse(err, "")
 	}
 	do := func(ctx context.Context) error { return r.once(ctx, s, sc, o) }
 	if len(o.Undo) == 0 {
