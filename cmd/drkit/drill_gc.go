@@ -91,18 +91,26 @@ func runDrillGC(ctx context.Context, s *streams, o gcOptions) error {
 		}
 	}
 	if err := printLeftovers(s, o, found); err != nil {
-		return err
+		failed = append(failed, err)
 	}
-	if len(failed) > 0 {
-		return errors.Join(failed...)
-	}
+	return gcStatus(found, failed)
+}
+
+// gcStatus is what all of it comes to: a look that failed hides no change that is not
+// proven to be taken back, and nothing that stays under traffic.
+func gcStatus(found []leftover, failed []error) error {
+	all := []errext.Status{errext.StatusOf(errors.Join(failed...))}
 	if slices.ContainsFunc(found, func(x leftover) bool { return x.Kind == "change" }) {
-		return conclude(errext.Unclean)
+		all = append(all, errext.Unclean)
 	}
 	if slices.ContainsFunc(found, func(x leftover) bool { return x.Traffic }) {
-		return conclude(errext.Refused)
+		all = append(all, errext.Refused)
 	}
-	return nil
+	status := errext.Combine(all...)
+	if len(failed) > 0 {
+		return errext.WithStatus(errors.Join(failed...), status)
+	}
+	return conclude(status)
 }
 
 // collector looks for what runs left behind.
