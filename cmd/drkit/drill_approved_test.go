@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"gopkg.in/yaml.v3"
+
 	"drkit/drill"
 	"drkit/drill/approval"
 	"drkit/internal/service"
@@ -35,17 +37,30 @@ func TestGuarded(t *testing.T) {
 	s := func(kind string) playbooks.Step { return playbooks.Step{Kind: kind} }
 	always := func(kind string) playbooks.Step { return playbooks.Step{Kind: kind, When: playbooks.Always} }
 	beside := func(kind string) playbooks.Step { return playbooks.Step{Kind: kind, Group: "g"} }
+	waits := func(with string) playbooks.Step {
+		step := s("wait")
+		if err := yaml.Unmarshal([]byte(with), &step.With); err != nil {
+			t.Fatal(err)
+		}
+		step.With = *step.With.Content[0]
+		return step
+	}
 	for name, c := range map[string]struct {
 		steps []playbooks.Step
 		want  bool
 	}{
-		"first":                         {[]playbooks.Step{s("approve"), s("cutover"), always("cleanup")}, true},
-		"after checks":                  {[]playbooks.Step{s("preflight"), s("declare"), s("approve"), s("run")}, true},
-		"none":                          {[]playbooks.Step{s("preflight"), s("cutover")}, false},
-		"after a change":                {[]playbooks.Step{s("run"), s("approve"), s("cutover")}, false},
-		"beside a change":               {[]playbooks.Step{beside("approve"), beside("cutover")}, false},
-		"a change that runs anyway":     {[]playbooks.Step{s("approve"), s("cutover"), always("run")}, false},
-		"a message that is sent anyway": {[]playbooks.Step{s("approve"), s("cutover"), always("notify")}, true},
+		"after time":                     {[]playbooks.Step{waits("{for: 30s}"), s("approve"), s("cutover")}, true},
+		"after an answer":                {[]playbooks.Step{waits("{http: {url: http://ticket.example/7}}"), s("approve"), s("cutover")}, true},
+		"after a request that changes":   {[]playbooks.Step{waits("{http: {url: http://edge.example/flip, method: POST}}"), s("approve"), s("cutover")}, false},
+		"after a wait with a command":    {[]playbooks.Step{waits("{run: {command: [flip-dns, eu]}}"), s("approve"), s("cutover")}, false},
+		"after a wait that says nothing": {[]playbooks.Step{s("wait"), s("approve"), s("cutover")}, false},
+		"first":                          {[]playbooks.Step{s("approve"), s("cutover"), always("cleanup")}, true},
+		"after checks":                   {[]playbooks.Step{s("preflight"), s("declare"), s("approve"), s("run")}, true},
+		"none":                           {[]playbooks.Step{s("preflight"), s("cutover")}, false},
+		"after a change":                 {[]playbooks.Step{s("run"), s("approve"), s("cutover")}, false},
+		"beside a change":                {[]playbooks.Step{beside("approve"), beside("cutover")}, false},
+		"a change that runs anyway":      {[]playbooks.Step{s("approve"), s("cutover"), always("run")}, false},
+		"a message that is sent anyway":  {[]playbooks.Step{s("approve"), s("cutover"), always("notify")}, true},
 	} {
 		if got := guarded(c.steps); got != c.want {
 			t.Errorf("%s: %v", name, got)

@@ -16,6 +16,7 @@ import (
 	"drkit/drill/approval"
 	"drkit/drill/evidence"
 	"drkit/drill/ledger"
+	"drkit/drill/step"
 	"drkit/internal/errext"
 	"drkit/playbooks"
 )
@@ -142,8 +143,10 @@ func (d *drillPlan) marked(ctx context.Context) []error {
 	return nil
 }
 
-// harmless are the kinds of steps that change nothing of production.
-var harmless = []string{"approve", "preflight", "verify", "declare", "human", "wait", "notify"}
+// harmless are the kinds of steps that change nothing of production. A wait for time or
+// for an answer that is only asked for (step.OnlyWaits) belongs to them; one with a command
+// may do what a step of kind run may.
+var harmless = []string{"approve", "preflight", "verify", "declare", "human", "notify"}
 
 // guarded reports whether a step waits for the approvals before anything of production
 // is changed: nothing comes before it or runs beside it, and nothing after it runs
@@ -155,7 +158,7 @@ func guarded(steps []playbooks.Step) bool {
 	}
 	for i, s := range steps {
 		early, anyway := i < at, s.When == playbooks.Always && s.Kind != "cleanup"
-		if (early || anyway) && !slices.Contains(harmless, s.Kind) {
+		if (early || anyway) && !slices.Contains(harmless, s.Kind) && !step.OnlyWaits(s) {
 			return false
 		}
 	}

@@ -48,6 +48,11 @@ func (o httpOptions) method() string {
 	return o.Method
 }
 
+// asks says that the request only asks: its method changes nothing by its meaning.
+func (o httpOptions) asks() bool {
+	return o.method() == http.MethodGet || o.method() == http.MethodHead
+}
+
 func (o httpOptions) statuses() []int {
 	if len(o.Status) == 0 {
 		return []int{http.StatusOK}
@@ -230,8 +235,8 @@ func (h httpStep) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) erro
 	if err != nil {
 		return err
 	}
-	if m := o.method(); m != http.MethodGet && m != http.MethodHead {
-		if err := sc.Emit(drill.TypeNote, drill.Note{Text: fmt.Sprintf("step %s sends a %s request: what it changes stays", s.ID, m)}); err != nil {
+	if !o.asks() {
+		if err := sc.Emit(drill.TypeNote, drill.Note{Text: fmt.Sprintf("step %s sends a %s request: what it changes stays", s.ID, o.method())}); err != nil {
 			return err
 		}
 	}

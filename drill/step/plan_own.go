@@ -2,7 +2,6 @@ package step
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 
 	"drkit/drill"
@@ -34,7 +33,7 @@ func (r run) Plan(s playbooks.Step) []drill.PlannedChange {
 
 func (h httpStep) Plan(s playbooks.Step) []drill.PlannedChange {
 	o, err := h.options(s)
-	if m := o.method(); err != nil || m == http.MethodGet || m == http.MethodHead {
+	if err != nil || o.asks() {
 		return nil
 	}
 	return []drill.PlannedChange{{What: "what the request of step " + s.ID + " does", How: "send: " + o.name(), Undo: "none: what the request changes stays"}}
@@ -47,7 +46,7 @@ func (w waitStep) Plan(s playbooks.Step) []drill.PlannedChange {
 		return nil
 	case o.Run != nil:
 		return []drill.PlannedChange{{What: "what the command of step " + s.ID + " does", How: fmt.Sprintf("run every %v: %s", o.Every, strings.Join(o.Run.Command, " ")), Undo: "none"}}
-	case o.HTTP != nil && o.HTTP.method() != http.MethodGet && o.HTTP.method() != http.MethodHead:
+	case o.HTTP != nil && !o.HTTP.asks():
 		return []drill.PlannedChange{{What: "what the request of step " + s.ID + " does", How: fmt.Sprintf("send every %v: %s", o.Every, o.HTTP.name()), Undo: "none"}}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"drkit/drill"
 	"drkit/playbooks"
@@ -42,8 +41,8 @@ func (h httpStep) Recheck(ctx context.Context, s playbooks.Step, _ drill.Scope) 
 	if err != nil {
 		return err
 	}
-	if m := o.method(); m != http.MethodGet && m != http.MethodHead {
-		return fmt.Errorf("whether what a %s request did still holds cannot be asked", m)
+	if !o.asks() {
+		return fmt.Errorf("whether what a %s request did still holds cannot be asked", o.method())
 	}
 	return held(h.w.ask(ctx, o))
 }

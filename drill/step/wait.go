@@ -68,6 +68,16 @@ func (w waitStep) options(s playbooks.Step) (waitOptions, error) {
 	return o, nil
 }
 
+// OnlyWaits says that a step is of kind wait and changes nothing by waiting: it lets time
+// pass, or asks for an answer with GET or HEAD. A command may do anything.
+func OnlyWaits(s playbooks.Step) bool {
+	if s.Kind != "wait" {
+		return false
+	}
+	o, err := waitStep{}.options(s)
+	return err == nil && o.Run == nil && (o.HTTP == nil || o.HTTP.asks())
+}
+
 func (w waitStep) Check(ctx context.Context, s playbooks.Step) []error {
 	o, err := w.options(s)
 	if err == nil && o.Run != nil {
