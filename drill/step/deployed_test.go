@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,12 +32,12 @@ spec:
 `
 
 // deployedBase is the release with a deploy file of every region and one of the source's.
-var deployedBase = sync.OnceValues(func() (published, error) {
+var deployedBase = built{make: func(t *testing.T) (published, error) {
 	files := mem.New().Fill(map[string]string{"chat.yaml": deployment, "us.yaml": strings.Replace(deployment, "name: chat", "name: us", 1)})
-	return newRelease(models+"support-tiny", func(in *manifest.Input) {
+	return newRelease(t, models+"support-tiny", func(in *manifest.Input) {
 		in.DeployFiles = []manifest.PartFile{{Path: "chat.yaml", Source: files, Key: "chat.yaml"}, {Region: "us-east-1", Path: "us.yaml", Source: files, Key: "us.yaml"}}
 	})
-})
+}}
 
 // platform launches the lab's engines as a cluster does: from what lies there, after a
 // wait for a place and for images.
@@ -96,10 +95,7 @@ func (r *platformReplica) Trouble() (drill.Trouble, bool) {
 func asDeployed(t *testing.T, arrange func(*lab, *platform), judge func(*lab, *platform, *drill.Run)) {
 	t.Helper()
 	t.Parallel()
-	release, err := deployedBase()
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := deployedBase.must(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, release)
 		p := &platform{launcher: l.launcher}

@@ -180,7 +180,7 @@ func wantNote(t *testing.T, run *drill.Run, words ...string) {
 // bucket, with and without a waiver.
 func TestSourceInTheTargetsFiles(t *testing.T) {
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {weights: s3://prod-use1/llm}\n"
-	p, err := newRelease(models+"support-tiny", func(in *manifest.Input) {
+	p, err := newRelease(t, models+"support-tiny", func(in *manifest.Input) {
 		files := mem.New().Fill(map[string]string{"c.yaml": text})
 		in.DeployFiles = []manifest.PartFile{{Region: "eu-west-1", Path: "c.yaml", Role: manifest.Kubernetes, Source: files, Key: "c.yaml"}}
 		in.Regions = []manifest.RegionSummary{{Name: "us-east-1", Role: "source", Places: manifest.RegionPlaces{Buckets: []string{"prod-use1"}}}, {Name: "eu-west-1", Role: "target"}}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"drkit/drill"
@@ -52,12 +53,30 @@ type published struct {
 	us, eu, usState, euSta map[string]string
 }
 
-// base is built once for all tests, outside of any bubble.
-var base = sync.OnceValues(func() (published, error) { return newRelease(models + "support-tiny") })
+// built is a release that all tests share, made for the first that asks, outside of any
+// bubble.
+type built struct {
+	make func(*testing.T) (published, error)
+
+	once sync.Once
+	published
+	err error
+}
+
+func (b *built) must(t *testing.T) published {
+	t.Helper()
+	b.once.Do(func() { b.published, b.err = b.make(t) })
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	return b.published
+}
+
+var base = built{make: func(t *testing.T) (published, error) { return newRelease(t, models+"support-tiny") }}
 
 // newRelease makes a release of the model in a folder: built, recorded, built
 // with its probes, and replicated.
-func newRelease(model string, change ...func(*manifest.Input)) (published, error) {
+func newRelease(t *testing.T, model string, change ...func(*manifest.Input)) (published, error) {
 	ctx := context.Background()
 	in := manifest.Input{Service: service, Tool: "test",
 		Model:    manifest.Tree{Source: dir.Plain(model)},
@@ -71,7 +90,9 @@ func newRelease(model string, change ...func(*manifest.Input)) (published, error
 	if err != nil {
 		return published{}, err
 	}
-	set, err := record(ctx, m, model)
+	var set probes.ProbeSet
+	// In a bubble an answer has all the time that a busy machine needs for it.
+	synctest.Test(t, func(*testing.T) { set, err = record(ctx, m, model) })
 	if err != nil {
 		return published{}, err
 	}
@@ -298,7 +319,7 @@ func (l *lab) wantGone(run *drill.Run) {
 	if left := run.Left(); len(left) > 0 {
 		l.t.Errorf("not undone: %+v", left)
 	}
-	if left, _ := l.launcher.Find(l.t.Context(), runID); len(left) > 0 {
+	if left := l.launcher.all(); len(left) > 0 {
 		l.t.Errorf("left running: %s", left[0].ID())
 	}
 	if _, err := l.euState.Stat(l.t.Context(), "eu-west-1/"+service+"/DRILL"); !errors.Is(err, store.ErrNotFound) {
@@ -419,9 +440,5 @@ func key(p published, subject string) string {
 
 func mustRelease(t *testing.T) published {
 	t.Helper()
-	p, err := base()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return base.must(t)
 }

@@ -338,7 +338,7 @@ func TestBrokenRelease(t *testing.T) {
 	if err := os.Remove(filepath.Join(model, "chat_template.jinja")); err != nil {
 		t.Fatal(err)
 	}
-	p, err := newRelease(model)
+	p, err := newRelease(t, model)
 	if err != nil {
 		t.Fatal(err)
 	}
