@@ -21,13 +21,14 @@ import (
 	"drkit/internal/store/dir"
 )
 
-// chaosSeeds is small in CI; before a release: go test ./drill/step -run TestChaos -chaos 50
+// chaosSeeds is small in CI; before a release: scripts/long TestChaos. By hand with many seeds on a
+// busy machine, go test's own time-out (-timeout, 10 minutes) ends it with the stacks of a seed that is not wrong.
 var (
 	chaosSeeds = flag.Int("chaos", 6, "how many seeds TestChaos runs")
 	chaosFirst = flag.Uint64("chaos-first", 1, "the first of them: a seed that failed is run alone with -chaos 1")
 )
 
-// TestChaos ends processes and takes stores away at the beginning of steps, as each
+// TestChaos ends processes and takes stores and the canaries' platform away at the beginning of steps, as each
 // seed says, and lets a person go on with what is left. Whatever happened: the router
 // is as it was, nothing is left running, journal and ledger hold, and no run whose
 // proof was hit says that it recovered.
@@ -69,6 +70,8 @@ var harms = []harm{
 	{"the router is killed", "declare", "failback", true, func(c *chaos) { c.l.killRouter() }},
 	{"the target's store is away", "verify", "restore", false, func(c *chaos) { c.takeAway(&c.storeAway) }},
 	{"the target's state is away", "preflight", "preflight", false, func(c *chaos) { c.takeAway(&c.stateAway) }},
+	{"the API server is away", "boot", "boot", true, func(c *chaos) { c.takeAway(&c.serverAway) }},
+	{"the API server is away once it has done what it was asked for", "boot", "boot", true, func(c *chaos) { c.l.launcher.lost = true; c.takeAway(&c.serverAway) }},
 	{"a shard is overwritten in the target", "preflight", "restore", false, func(c *chaos) { c.l.damageStored(shard) }},
 	{"the journal's disk is full", "", "", false, func(c *chaos) { c.full.Store(true) }},
 }
@@ -87,8 +90,8 @@ type chaos struct {
 	kills map[string]bool // steps at whose beginning drkit is killed
 	gives bool            // the person gives up after the first kill, and aborts
 
-	storeAway, stateAway atomic.Int64 // until then, in nanoseconds of Unix time
-	full                 atomic.Bool
+	storeAway, stateAway, serverAway atomic.Int64 // until then, in nanoseconds of Unix time
+	full                             atomic.Bool
 
 	story []string
 	hit   []hit // what hit a proof while drkit went on
@@ -116,6 +119,7 @@ func newChaos(t *testing.T, p published, seed uint64) *chaos {
 	}
 	c.gives = c.rng.IntN(4) == 0
 	c.l.eu.Fault, c.l.euState.Fault = away(&c.storeAway), away(&c.stateAway)
+	c.l.launcher.away = func() bool { return away(&c.serverAway)("", "") != nil }
 	for _, id := range steps {
 		c.l.onStep[id] = func() { c.begins(id, steps) }
 	}
@@ -187,11 +191,25 @@ func (c *chaos) run() {
 		c.l.another()
 		run, err = c.process(func(r *drill.Runner) (*drill.Run, error) { return r.Resume(c.l.ctx, runID, c.l.start) })
 	}
+	if err == nil {
+		c.named(run)
+	}
 	if err != nil || len(run.Left()) > 0 {
 		run = c.abort()
 	}
 	c.close(run)
 	c.judge(run)
+}
+
+// named requires that a run which has ended says of what it left that it may be there.
+func (c *chaos) named(run *drill.Run) {
+	for _, left := range run.Left() {
+		if run.Finished.Status != int(errext.Unclean) || !slices.ContainsFunc(run.Finished.Reasons, func(r drill.Reason) bool {
+			return r.Status == int(errext.Unclean) && strings.Contains(r.What, left.What)
+		}) {
+			c.t.Errorf("%q is left, and the run ends with %d: %s", left.What, run.Finished.Status, reasons(run))
+		}
+	}
 }
 
 // process runs one process of drkit to its end, however it ends.

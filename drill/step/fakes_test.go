@@ -38,6 +38,8 @@ type launcher struct {
 	broken  string                              // name of a replica whose Stop does not work
 	inside  func(argv []string) ([]byte, error) // what runs beside a replica; nil: nothing can
 	silent  bool                                // cannot list what runs
+	away    func() bool                         // the platform that runs the canaries does not answer; nil: it does
+	lost    bool                                // it goes away once it has made what it was asked for: only the answer is lost
 
 	mu      sync.Mutex
 	running map[string]*replica
@@ -56,19 +58,34 @@ func (l *launcher) undo(ctx context.Context, args []byte) error {
 	l.mu.Lock()
 	r := l.running[name]
 	l.mu.Unlock()
+	if l.gone(name) {
+		return errServer
+	}
 	if r == nil {
 		return nil
 	}
 	return r.Stop(ctx)
 }
 
+var errServer = errors.New("the API server does not answer: connection refused")
+
+// gone says that a canary's platform does not answer. The router is a process here.
+func (l *launcher) gone(name string) bool { return l.away != nil && l.engines[name] != nil && l.away() }
+
 func (l *launcher) Launch(_ context.Context, s drill.Spec) (drill.Replica, error) {
+	gone := l.gone(s.Name)
+	if gone && !l.lost {
+		return nil, errServer
+	}
 	r := &replica{launcher: l, name: s.Name, url: "http://" + s.Name + ":8000", exited: make(chan struct{}), log: &logBook{more: make(chan struct{})}}
 	l.mu.Lock()
 	l.running[s.Name] = r
 	l.mu.Unlock()
 	if e := l.engines[s.Name]; e != nil {
 		go e.run(r, s)
+		if gone {
+			return nil, errServer
+		}
 		return r, nil
 	}
 	return r, l.lab.router.serve(r, s)
@@ -96,6 +113,9 @@ func (l *launcher) Find(context.Context, string) ([]drill.Replica, error) {
 	defer l.mu.Unlock()
 	if l.silent {
 		return nil, errors.New("the process table cannot be read")
+	}
+	if l.away != nil && l.away() {
+		return nil, errServer
 	}
 	var all []drill.Replica
 	for _, r := range l.running {
@@ -137,6 +157,9 @@ func (r *replica) ExitState() string {
 func (r *replica) Stop(context.Context) error {
 	if r.launcher.broken == r.name {
 		return errors.New("process 4242 is still there")
+	}
+	if r.launcher.gone(r.name) {
+		return errServer
 	}
 	r.end("signal: terminated")
 	r.launcher.mu.Lock()
