@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"drkit/playbooks"
 )
 
 // The clocks that a figure can rest on.
@@ -99,17 +101,9 @@ func (r *Run) Segment(from, to string) Segment {
 	return s
 }
 
-// budgetOf is the budget of steps in a row: of those that run side by side, the
-// largest one counts.
-func budgetOf(steps []StepState) (sum time.Duration) {
-	var side time.Duration // of the group so far
-	for i, s := range steps {
-		if i == 0 || s.Group == "" || s.Group != steps[i-1].Group {
-			sum, side = sum+side, 0
-		}
-		side = max(side, s.Budget)
-	}
-	return sum + side
+// budgetOf is the budget of steps in a row.
+func budgetOf(steps []StepState) time.Duration {
+	return playbooks.SumBudgets(steps, func(s StepState) (string, time.Duration) { return s.Group, s.Budget })
 }
 
 // RTO is the judged figure: declared → steady. Without one, ok is false and why

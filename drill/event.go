@@ -232,7 +232,8 @@ const (
 	InstantCanaryVerified = "canary-verified"
 	InstantCutover        = "cutover" // first token of a request through the router from the target
 	InstantSteady         = "steady"
-	InstantCacheWarm      = "cache-warm" // the engines' hit rate is back; outside of the judged figure
+	InstantSteadyAgain    = "steady-again" // a later process saw what was steady hold; the judged figure stays the first one
+	InstantCacheWarm      = "cache-warm"   // the engines' hit rate is back; outside of the judged figure
 	InstantSourceBack     = "source-back"
 )
 

@@ -23,7 +23,7 @@ type file struct {
 		Name  string `yaml:"name" strict:"required"`
 		Title string `yaml:"title"`
 	} `yaml:"metadata" strict:"required"`
-	Mode  string     `yaml:"mode" strict:"enum=rehearsal|planned|emergency|tabletop"`
+	Mode  string     `yaml:"mode" strict:"enum=rehearsal|planned|emergency|failback|tabletop"`
 	Steps []fileStep `yaml:"steps" strict:"required"`
 }
 
@@ -37,7 +37,7 @@ type fileStep struct {
 	Retries   int           `yaml:"retries" strict:"min=0,max=10"`
 	When      string        `yaml:"when" strict:"enum=passed|always"`
 	Group     string        `yaml:"group"`
-	Modes     []string      `yaml:"modes" strict:"enum=rehearsal|planned|emergency|tabletop"`
+	Modes     []string      `yaml:"modes" strict:"enum=rehearsal|planned|emergency|failback|tabletop"`
 	Who       string        `yaml:"who"`
 	With      yaml.Node     `yaml:"with"`
 }

@@ -14,7 +14,7 @@ import (
 func Markdown(p Playbook) string {
 	var b strings.Builder
 	title := or(p.Title, p.Name)
-	fmt.Fprintf(&b, "# %s\n\nPlaybook `%s`, mode %s, %d steps, budgets %s in all.\n\n", title, p.Name, p.Mode, len(p.Steps), duration(p.Budget()))
+	fmt.Fprintf(&b, "# %s\n\nPlaybook `%s`, mode %s, %d steps, %s.\n\n", title, p.Name, p.Mode, len(p.Steps), BudgetText(p))
 	b.WriteString("| # | step | kind | who | budget | given up after |\n|---|---|---|---|---|---|\n")
 	for i, s := range p.Steps {
 		fmt.Fprintf(&b, "| %d | [%s](#%s) | %s | %s | %s | %s |\n", i+1, s.ID, s.ID, cell(s.Kind), cell(or(s.Who, "drkit")), budget(s), duration(s.Timeout))
@@ -23,6 +23,15 @@ func Markdown(p Playbook) string {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n%s\n%s\n\n%s\n", s.ID, begins(s.ID), s.Text, ends, details(p, s))
 	}
 	return b.String()
+}
+
+// BudgetText says what the budgets of a playbook add up to, and over what.
+func BudgetText(p Playbook) string {
+	sum, judged := p.Budget()
+	if judged {
+		return "budget " + duration(sum) + " from declared to steady"
+	}
+	return "budgets " + duration(sum) + " in all"
 }
 
 func budget(s Step) string {

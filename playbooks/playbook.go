@@ -6,7 +6,8 @@
 //	p, err := playbooks.Load(data, "dr/monthly.yaml", kinds...)
 //	err = p.Steps[0].Decode(&options) // by the step's own kind
 //
-// The package knows no kind of step: the caller hands the kinds in.
+// The package knows no kind of step but the two that the judged clock lies between: the
+// caller hands the kinds in.
 package playbooks
 
 import (
@@ -33,11 +34,12 @@ const (
 	Rehearsal = "rehearsal" // production's routers are left untouched
 	Planned   = "planned"   // production moves while both regions live
 	Emergency = "emergency" // production moves because the source region is lost
+	Failback  = "failback"  // production returns to the source
 	Tabletop  = "tabletop"  // people talk it through; nothing technical is proven
 )
 
 // Modes lists the modes that a playbook can have.
-var Modes = []string{Rehearsal, Planned, Emergency, Tabletop}
+var Modes = []string{Rehearsal, Planned, Emergency, Failback, Tabletop}
 
 // What happens when a step's timeout passes.
 const (
@@ -123,21 +125,36 @@ func lineOf(n *yaml.Node, name string, otherwise int) int {
 // In says whether the step is part of a mode.
 func (s Step) In(mode string) bool { return len(s.Modes) == 0 || slices.Contains(s.Modes, mode) }
 
-// Budget is the sum of the budgets of the steps of the playbook's own mode; steps
-// that run in parallel count as the longest of them.
-func (p Playbook) Budget() (sum time.Duration) {
-	longest := map[string]time.Duration{}
-	for _, s := range p.Steps {
-		switch {
-		case !s.In(p.Mode):
-		case s.Group == "":
-			sum += s.Budget
-		default:
-			longest[s.Group] = max(longest[s.Group], s.Budget)
+// The kinds of steps that the judged clock lies between.
+const (
+	KindDeclare = "declare" // begins it
+	KindSteady  = "steady"  // ends it
+)
+
+// Budget is the sum of the budgets inside the judged clock: of the steps, of the
+// playbook's own mode, after the one that declares, up to the one that is steady. That
+// is the sum to hold against a promised recovery time. A playbook that times no recovery
+// (judged is false) has the sum of all its steps.
+func (p Playbook) Budget() (sum time.Duration, judged bool) {
+	steps := slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool { return !s.In(p.Mode) })
+	kind := func(kind string) int { return slices.IndexFunc(steps, func(s Step) bool { return s.Kind == kind }) }
+	if from, to := kind(KindDeclare), kind(KindSteady); from >= 0 && to > from {
+		steps, judged = steps[from+1:to+1], true
+	}
+	return SumBudgets(steps, func(s Step) (string, time.Duration) { return s.Group, s.Budget }), judged
+}
+
+// SumBudgets adds up the budgets of steps in a row: of those that run side by side, one
+// group, the largest counts once. of says a step's group, "" for alone, and its budget.
+func SumBudgets[T any](steps []T, of func(T) (group string, budget time.Duration)) (sum time.Duration) {
+	var before string
+	var side time.Duration // the largest of the group so far
+	for i, s := range steps {
+		group, budget := of(s)
+		if i == 0 || group == "" || group != before {
+			sum, side = sum+side, 0
 		}
+		before, side = group, max(side, budget)
 	}
-	for _, d := range longest {
-		sum += d
-	}
-	return sum
+	return sum + side
 }

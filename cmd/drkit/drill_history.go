@@ -16,6 +16,7 @@ import (
 	"drkit/drill/evidence"
 	"drkit/drill/ledger"
 	drillreport "drkit/drill/report"
+	"drkit/drill/step"
 	"drkit/internal/errext"
 	"drkit/internal/service"
 	"drkit/internal/store"
@@ -306,9 +307,13 @@ func compareWith(ctx context.Context, t *drillreport.Today, svc *service.Service
 	if err != nil {
 		return err
 	}
-	t.PlaybookHash[playbook.Mode] = playbook.Hash()
+	mode := playbook.Mode
+	if step.Back(playbook) {
+		mode = drill.ModeFailback
+	}
+	t.PlaybookHash[mode] = playbook.Hash()
 	for _, target := range svc.Targets() {
-		t.Expect = append(t.Expect, drillreport.Kind{Service: svc.Metadata.Name, Source: svc.Source().Name, Target: target.Name, Mode: playbook.Mode})
+		t.Expect = append(t.Expect, drillreport.Kind{Service: svc.Metadata.Name, Source: svc.Source().Name, Target: target.Name, Mode: mode})
 		c, err := openCopy(target)
 		if err != nil {
 			return err

@@ -35,7 +35,7 @@ type liveOptions struct {
 
 func (o *liveOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.BoolVar(&o.Live, "live", false, "let a planned or emergency playbook move production's traffic; needs an approval of the plan (drkit drill approve)")
+	f.BoolVar(&o.Live, "live", false, "let a planned, emergency or failback playbook move production's traffic; needs an approval of the plan (drkit drill approve)")
 	f.StringVar(&o.SelfApprove, "self-approve", "", "emergencies only: approve the plan yourself, under this name; evidence says so")
 	f.StringVar(&o.WithoutLedger, "without-ledger", "", "emergencies only: go on for this reason when the ledger cannot be written; the status is 6 at best")
 	f.StringArrayVar(&o.Participants, "participant", nil, "for the evidence: ROLE=NAME of somebody who takes part (repeatable)")
@@ -59,7 +59,7 @@ func (o *liveOptions) signer(s *streams) (crypto.Signer, error) {
 
 // live says that the playbook moves production.
 func live(p playbooks.Playbook) bool {
-	return p.Mode == playbooks.Planned || p.Mode == playbooks.Emergency
+	return drill.Live(p.Mode)
 }
 
 func refused(err error, hint string) error {
@@ -76,7 +76,7 @@ func (d *drillPlan) liveFlags() error {
 		errs = append(errs, refused(fmt.Errorf("playbook %s moves production's traffic (mode %s), and --live is not given", d.playbook.Name, mode),
 			"read the plan first: drkit drill plan --playbook "+d.playbook.Name+"; then give --live"))
 	case !live(d.playbook) && o.Live:
-		errs = append(errs, refused(fmt.Errorf("playbook %s is of mode %s: it moves nothing of production, and --live is given", d.playbook.Name, mode), "leave --live away, or name a planned or emergency playbook"))
+		errs = append(errs, refused(fmt.Errorf("playbook %s is of mode %s: it moves nothing of production, and --live is given", d.playbook.Name, mode), "leave --live away, or name a planned, emergency or failback playbook"))
 	}
 	if o.Live && o.Demo {
 		errs = append(errs, refused(errors.New("a demonstration moves no production"), "leave --demo or --live away"))

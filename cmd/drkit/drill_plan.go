@@ -101,13 +101,16 @@ type planPage struct {
 	Playbook     string         `json:"playbook"`
 	PlaybookHash string         `json:"playbook_hash"`
 	Release      *string        `json:"release"` // null: the target publishes none
-	Source       string         `json:"source"`
+	Source       string         `json:"source"`  // as drkit.yaml calls the regions
 	Target       string         `json:"target"`
+	From         string         `json:"from"` // the region that the traffic leaves: in a failback the target
+	To           string         `json:"to"`   // the one that takes over
 	RTO          float64        `json:"rto_seconds"`
 	TTFTP99      *float64       `json:"ttft_p99_seconds"` // null: not promised
 	ErrorRate    float64        `json:"error_rate"`
 	MustProve    []string       `json:"must_prove"`
 	Budget       float64        `json:"budget_seconds"`
+	Judged       bool           `json:"budget_is_judged"` // it is that of declared → steady; false: of all steps
 	Approvals    plannedConsent `json:"approvals"`
 	Steps        []plannedStep  `json:"steps"`
 	Problems     *[]planProblem `json:"problems"`
@@ -140,9 +143,12 @@ type plannedStep struct {
 
 func (d *drillPlan) page(start drill.RunStarted, world *step.World, problems []drill.ProblemState) planPage {
 	p := planPage{Schema: "drkit.drill-plan/1.0", PlanHash: start.PlanHash, Service: start.Service, Mode: start.Mode, Live: live(d.playbook),
-		Playbook: d.playbook.Name, PlaybookHash: d.playbook.Hash(), Source: start.Source, Target: start.Target, RTO: start.Objectives.RTO.Seconds(),
+		Playbook: d.playbook.Name, PlaybookHash: d.playbook.Hash(), Source: start.Source, Target: start.Target, From: start.Source, To: start.Target, RTO: start.Objectives.RTO.Seconds(),
 		MustProve: start.Objectives.MustProve, Steps: []plannedStep{}, Approvals: plannedConsent{Required: d.policy.Required, People: []string{}}}
 	p.ErrorRate = start.Objectives.ErrorRate
+	if world.Back {
+		p.From, p.To = p.To, p.From
+	}
 	if s := start.Objectives.TTFTP99.Seconds(); s > 0 {
 		p.TTFTP99 = &s
 	}
@@ -152,9 +158,10 @@ func (d *drillPlan) page(start drill.RunStarted, world *step.World, problems []d
 	for _, x := range d.policy.People {
 		p.Approvals.People = append(p.Approvals.People, x.Name)
 	}
+	sum, judged := d.playbook.Budget()
+	p.Budget, p.Judged = sum.Seconds(), judged
 	kinds := step.Kinds(world)
 	for _, x := range d.steps() {
-		p.Budget += x.Budget.Seconds()
 		p.Steps = append(p.Steps, plannedOf(x, kinds[x.Kind]))
 	}
 	if problems == nil {
@@ -198,8 +205,8 @@ func (d *drillPlan) print(s *streams, p planPage) error {
 	if p.TTFTP99 != nil {
 		promised += ", first token in " + duration(*p.TTFTP99) + " for 99 % of requests"
 	}
-	fmt.Fprintf(&b, "plan       %s\nservice    %s\nmode       %s\nplaybook   %s (%.12s)\nrelease    %s\nfrom       %s\nto         %s\npromised   %s, error rate at most %g; must prove %s\nbudget     %s for %s\n",
-		p.PlanHash, p.Service, mode, p.Playbook, p.PlaybookHash, release, p.Source, p.Target, promised, p.ErrorRate, strings.Join(p.MustProve, ", "), duration(p.Budget), countOf(len(p.Steps), "step", "steps"))
+	fmt.Fprintf(&b, "plan       %s\nservice    %s\nmode       %s\nplaybook   %s (%.12s)\nrelease    %s\nfrom       %s\nto         %s\npromised   %s, error rate at most %g; must prove %s\nsteps      %d, %s\n",
+		p.PlanHash, p.Service, mode, p.Playbook, p.PlaybookHash, release, p.From, p.To, promised, p.ErrorRate, strings.Join(p.MustProve, ", "), len(p.Steps), playbooks.BudgetText(d.playbook))
 	if p.Live {
 		fmt.Fprintf(&b, "approvals  %d of %s\n", p.Approvals.Required, cmp.Or(strings.Join(p.Approvals.People, ", "), "nobody: approvals.keys is empty"))
 		if p.Approvals.Counting != nil {

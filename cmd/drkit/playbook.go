@@ -70,6 +70,7 @@ type shownPlaybook struct {
 	Mode   string      `json:"mode"`
 	Hash   string      `json:"sha256"`
 	Budget float64     `json:"budget_seconds"`
+	Judged bool        `json:"budget_is_judged"` // it is that of declared → steady; false: of all steps, as no recovery is timed
 	Steps  []shownStep `json:"steps"`
 }
 
@@ -88,7 +89,9 @@ type shownStep struct {
 }
 
 func shown(p playbooks.Playbook) shownPlaybook {
-	out := shownPlaybook{Name: p.Name, Title: p.Title, Mode: p.Mode, Hash: p.Hash(), Budget: p.Budget().Seconds()}
+	out := shownPlaybook{Name: p.Name, Title: p.Title, Mode: p.Mode, Hash: p.Hash()}
+	sum, judged := p.Budget()
+	out.Budget, out.Judged = sum.Seconds(), judged
 	for _, s := range p.Steps {
 		one := shownStep{ID: s.ID, Kind: s.Kind, Text: s.Text, Timeout: s.Timeout.Seconds(), OnTimeout: s.OnTimeout,
 			Retries: s.Retries, When: s.When, Group: s.Group, Modes: s.Modes, Who: s.Who}
@@ -185,7 +188,7 @@ func runPlaybookCheck(s *streams, o playbookOptions) error {
 }
 
 func printChecked(s *streams, p playbooks.Playbook, res checkedPlaybook) error {
-	_, err := fmt.Fprintf(s.Out, "%s: mode %s, %s, budget %s\n", p.Name, p.Mode, countOf(len(p.Steps), "step", "steps"), p.Budget())
+	_, err := fmt.Fprintf(s.Out, "%s: mode %s, %s, %s\n", p.Name, p.Mode, countOf(len(p.Steps), "step", "steps"), playbooks.BudgetText(p))
 	for _, d := range res.Drifts {
 		_, err = fmt.Fprintf(s.Out, "%s: %s\n", res.Runbook, playbooks.Drift(d))
 	}
@@ -207,5 +210,9 @@ func loadPlaybook(name string) (playbooks.Playbook, error) {
 	if data, err = readFile(name); err != nil {
 		return playbooks.Playbook{}, usage(fmt.Errorf("reading the playbook: %w", err), "give a file, or one of the built-in playbooks: drkit playbook list")
 	}
-	return playbooks.LoadChecked(data, name, step.CheckStep, step.KindNames()...)
+	p, err := playbooks.LoadChecked(data, name, step.CheckStep, step.KindNames()...)
+	if err == nil {
+		err = step.CheckWay(p)
+	}
+	return p, err
 }

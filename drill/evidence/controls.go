@@ -53,8 +53,12 @@ func (e *Evidence) exercised() []string {
 	if !e.real() {
 		return nil
 	}
+	from, to := e.Environment.SourceRegion, e.Environment.TargetRegion
+	if e.Mode == drill.ModeFailback {
+		from, to = to, from
+	}
 	return []string{fmt.Sprintf("a %s of %s from %s to %s, by a plan that was fixed before (SHA-256 %s), ended as %s",
-		e.Mode, e.Service, e.Environment.SourceRegion, e.Environment.TargetRegion, e.Plan.SHA256, e.Outcome.Verdict)}
+		e.Mode, e.Service, from, to, e.Plan.SHA256, e.Outcome.Verdict)}
 }
 
 func (e *Evidence) times() []string {

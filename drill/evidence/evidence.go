@@ -125,7 +125,8 @@ type Approver struct {
 	SHA256    *string    `json:"sha256"`        // of that record
 }
 
-// Environment is where it happened.
+// Environment is where it happened. The regions are as drkit.yaml calls them: a run of
+// mode failback goes from the target to the source.
 type Environment struct {
 	SourceRegion   string    `json:"source_region"`
 	TargetRegion   string    `json:"target_region"`

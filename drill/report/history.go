@@ -13,20 +13,24 @@ const HistorySchema = "drkit.drill-history/1.0"
 // Kind tells runs that may be compared from those that may not.
 type Kind struct {
 	Service string `json:"service"`
-	Source  string `json:"source"`
+	Source  string `json:"source"` // as drkit.yaml calls the regions, whichever way the traffic goes
 	Target  string `json:"target"`
-	Mode    string `json:"mode"`
+	Mode    string `json:"mode"` // a way back is of mode failback
 	Demo    bool   `json:"demo"`
 }
 
 func kindOf(r *drill.Run) Kind {
 	p := r.Plan
-	return Kind{Service: p.Service, Source: p.Source, Target: p.Target, Mode: p.Mode, Demo: p.Demo}
+	return Kind{Service: p.Service, Source: p.Source, Target: p.Target, Mode: p.Way(), Demo: p.Demo}
 }
 
 // String names the kind for people.
 func (k Kind) String() string {
-	return k.Service + ": " + k.Source + " → " + k.Target + ", " + k.Mode + yes(k.Demo, " (demo)", "")
+	from, to := k.Source, k.Target
+	if k.Mode == drill.ModeFailback {
+		from, to = to, from
+	}
+	return k.Service + ": " + from + " → " + to + ", " + k.Mode + yes(k.Demo, " (demo)", "")
 }
 
 // Counts says that a run of the kind can be a success at all: a demonstration shows

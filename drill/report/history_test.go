@@ -222,3 +222,40 @@ func TestMetrics(t *testing.T) {
 		t.Error("a demonstration is in the metrics")
 	}
 }
+
+// TestFailbackIsItsOwnKind: the way back shares no history with a planned move, and reads
+// in the direction that it goes.
+func TestFailbackIsItsOwnKind(t *testing.T) {
+	mode := func(mode string) func(*drill.Run) { return func(r *drill.Run) { r.Plan.Mode = mode } }
+	old := func(r *drill.Run) { // before the way back had a mode of its own
+		r.Plan.Mode, r.Plan.Steps = "planned", []drill.StepPlan{{ID: "failback", Kind: "failback"}}
+	}
+	h := NewHistory([]*drill.Run{of(1, 60, drill.Recovered, mode("planned")), of(2, 60, drill.Recovered, mode("failback")), of(3, 60, drill.Recovered, old)}, none)
+	if len(h.Kinds) != 2 || h.Kinds[0].String() != "s: us → eu, planned" || h.Kinds[1].String() != "s: eu → us, failback" || len(h.Kinds[1].Runs) != 2 {
+		t.Errorf("%v", h.Kinds)
+	}
+	st := NewStatus(h, Today{Now: time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC)})
+	var text bytes.Buffer
+	if err := Metrics(&text, st, Health{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := `drkit_drill_last_success_timestamp_seconds{service="s",source="us",target="eu",mode="failback"}`; !strings.Contains(text.String(), want) {
+		t.Errorf("no %s in\n%s", want, text.String())
+	}
+	r := of(2, 60, drill.Recovered, mode("failback"))
+	var page bytes.Buffer
+	if err := Markdown(&page, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"# s: eu → us: recovered", "The source region took over", "failback, "} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the report does not say %q:\n%s", want, page.String())
+		}
+	}
+	if res := New(r); res.From != "eu" || res.To != "us" || res.Source != "us" || res.Target != "eu" || res.Mode != "failback" {
+		t.Errorf("%+v", res)
+	}
+	if title := TestCases(r).Title; title != "drkit drill s: eu → us" {
+		t.Errorf("JUnit is called %q", title)
+	}
+}

@@ -60,7 +60,7 @@ func newView(r *drill.Run) view {
 	v := view{Result: New(r), Verdict: "not ended", Class: "none", Timeline: newTimeline(r), Attribution: attributions(r),
 		Sentence: "The journal has no end: the run still lives, or its process was killed."}
 	if f := r.Finished; f != nil {
-		v.Verdict, v.Sentence, v.Class = f.Verdict, sentences[f.Verdict], classes[f.Verdict]
+		v.Verdict, v.Sentence, v.Class = f.Verdict, sentence(v.Result), classes[f.Verdict]
 	}
 	for _, name := range v.figures() {
 		v.Figures = append(v.Figures, v.figure(name))

@@ -19,7 +19,7 @@ import (
 func TestCases(r *drill.Run) report.Result {
 	res := New(r)
 	out := report.Result{
-		Title: fmt.Sprintf("drkit drill %s: %s → %s", res.Service, res.Source, res.Target), Began: res.Began, Tool: "drkit", Version: res.Tool,
+		Title: fmt.Sprintf("drkit drill %s: %s → %s", res.Service, res.From, res.To), Began: res.Began, Tool: "drkit", Version: res.Tool,
 		Verdict: "the run has not ended", Status: errext.Failed,
 		Properties: []report.Property{{Name: "run", Value: res.Run}, {Name: "release", Value: res.Release}, {Name: "plan", Value: res.PlanHash},
 			{Name: "source", Value: res.Source}, {Name: "target", Value: res.Target}, {Name: "mode", Value: res.Mode}, {Name: "demo", Value: fmt.Sprint(res.Demo)},

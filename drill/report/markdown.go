@@ -78,12 +78,21 @@ func duration(d time.Duration) string {
 }
 
 var sentences = map[string]string{
-	drill.Recovered:       "The target region took over, and all that had to be proven was proven.",
-	drill.ObjectiveMissed: "The target region took over, but later than promised.",
-	drill.NotRecovered:    "The target region did not take over: a gate is red.",
+	drill.Recovered:       "The %s region took over, and all that had to be proven was proven.",
+	drill.ObjectiveMissed: "The %s region took over, but later than promised.",
+	drill.NotRecovered:    "The %s region did not take over: a gate is red.",
 	drill.Incomplete:      "No gate is red, but not all that a recovery needs was shown.",
 	drill.Refused:         "The drill was refused before anything was changed.",
-	drill.Aborted:         "The drill was cut short. This says nothing about the target region.",
+	drill.Aborted:         "The drill was cut short. This says nothing about the %s region.",
+}
+
+// sentence is the verdict in words; what is spoken of is the region that takes over.
+func sentence(r Result) string {
+	role := "target"
+	if r.Mode == drill.ModeFailback {
+		role = "source"
+	}
+	return strings.Replace(sentences[*r.Verdict], "%s", role, 1)
 }
 
 // marks put the red and the missing first in a reader's eye.
@@ -97,13 +106,13 @@ func mark(result string) string {
 }
 
 func (d *doc) head() {
-	verdict, sentence, status := "not ended", "The journal has no end: the run still lives, or its process was killed.", ""
+	verdict, words, status := "not ended", "The journal has no end: the run still lives, or its process was killed.", ""
 	if d.res.Verdict != nil {
 		verdict, status = *d.res.Verdict, fmt.Sprintf(" (exit status %d)", *d.res.Status)
-		sentence = sentences[verdict]
+		words = sentence(d.res)
 	}
-	d.line("# %s: %s → %s: %s", cell(d.res.Service), cell(d.res.Source), cell(d.res.Target), verdict)
-	d.line("\n**%s**%s. %s", verdict, status, sentence)
+	d.line("# %s: %s → %s: %s", cell(d.res.Service), cell(d.res.From), cell(d.res.To), verdict)
+	d.line("\n**%s**%s. %s", verdict, status, words)
 	if d.res.Demo {
 		d.line("\nThis was a demonstration: it proves nothing of a production service.")
 	}

@@ -128,7 +128,7 @@ func minutes(d time.Duration) string {
 func line(e drill.Event, r *drill.Run) (mark, text string) {
 	switch e.Type {
 	case drill.TypeRunStarted:
-		return "●", fmt.Sprintf("run %s: %s, %s → %s, promised within %s", r.ID, r.Plan.Service, r.Plan.Source, r.Plan.Target, duration(r.Plan.Objectives.RTO))
+		return "●", fmt.Sprintf("run %s: %s, %s%s → %s, promised within %s", r.ID, r.Plan.Service, yes(r.Plan.Back(), "failback ", ""), r.Plan.From(), r.Plan.To(), duration(r.Plan.Objectives.RTO))
 	case drill.TypeStepStarted:
 		return "…", e.Step + attempt(e)
 	case drill.TypeStepFinished:

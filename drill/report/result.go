@@ -28,8 +28,10 @@ type Result struct {
 	Playbook   string            `json:"playbook"`
 	PlanHash   string            `json:"plan_hash"`
 	Release    string            `json:"release"`
-	Source     string            `json:"source"`
+	Source     string            `json:"source"` // as drkit.yaml calls the regions
 	Target     string            `json:"target"`
+	From       string            `json:"from"` // the region that the traffic leaves: in a failback the target
+	To         string            `json:"to"`   // the one that takes over
 	Tool       string            `json:"tool"`
 	SelfTest   *drill.SelfTest   `json:"self_test,omitempty"`
 	Began      time.Time         `json:"began"`
@@ -163,8 +165,8 @@ type Class struct {
 func New(r *drill.Run) Result {
 	p := r.Plan
 	res := Result{
-		Schema: Schema, Run: r.ID, Service: p.Service, Mode: p.Mode, Demo: p.Demo, Playbook: p.Playbook, PlanHash: p.PlanHash,
-		Release: p.Release, Source: p.Source, Target: p.Target, Tool: p.Tool, SelfTest: p.SelfTest, Began: r.Begun.Wall,
+		Schema: Schema, Run: r.ID, Service: p.Service, Mode: p.Way(), Demo: p.Demo, Playbook: p.Playbook, PlanHash: p.PlanHash,
+		Release: p.Release, Source: p.Source, Target: p.Target, From: p.From(), To: p.To(), Tool: p.Tool, SelfTest: p.SelfTest, Began: r.Begun.Wall,
 		Objectives: objectives(p.Objectives), Proves: proves(r), Measured: measured(r), Segments: segments(r),
 		Steps: steps(r), Gates: gates(r), Components: list(r.Components), Boot: boot(r), Traffic: traffic(r), Classes: Classes(r), Changes: changes(r),
 		Notes: list(r.Notes), Approvals: approvals(r), Asked: asked(r), Notified: notified(r), Reasons: []drill.Reason{},

@@ -86,6 +86,8 @@ func (d declare) Do(_ context.Context, _ playbooks.Step, sc drill.Scope) error {
 		text = "the loss of the source region is talked through: nothing was tried"
 	case drill.ModePlanned:
 		text = "no region was lost: this run moves production while both regions live"
+	case drill.ModeFailback:
+		text = "the source region is back: this run returns production to it"
 	}
 	return errors.Join(
 		sc.Emit(drill.TypeNote, drill.Note{Text: text}),

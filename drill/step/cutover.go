@@ -271,7 +271,7 @@ func (m *move) undo(ctx context.Context) (drill.Undo, error) {
 	if err != nil {
 		return drill.Undo{}, err
 	}
-	if m.w.Mode == drill.ModePlanned && !args.lists(m.from.urls()) {
+	if (m.w.Mode == drill.ModePlanned || m.w.Mode == drill.ModeFailback) && !args.lists(m.from.urls()) {
 		return drill.Undo{}, errext.WithHint(fmt.Errorf("router %s lists no worker of region %s: there is nothing to move", m.fleet.Name, m.from.region.Name),
 			"was it moved already, or does drkit.yaml name other endpoints than the router?")
 	}

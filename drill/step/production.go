@@ -228,7 +228,7 @@ func (w *World) checkProduction(ctx context.Context) []error {
 	}
 	w.checked = true
 	if !drill.Live(w.Mode) {
-		return []error{refuse(fmt.Errorf("router: production in a %s: production's routers are touched in the modes planned and emergency alone", w.Mode), "leave the option out, or run a playbook of one of these modes")}
+		return []error{refuse(fmt.Errorf("router: production in a %s: production's routers are touched in the modes planned, emergency and failback alone", w.Mode), "leave the option out, or run a playbook of one of these modes")}
 	}
 	problems := w.described()
 	if len(problems) > 0 {

@@ -175,7 +175,7 @@ func TestLiveIsRefused(t *testing.T) {
 		arrange func(*lab, *plant)
 		want    []string
 	}{
-		"in a rehearsal":            {func(l *lab, _ *plant) { l.start.Mode, l.world.Mode = drill.ModeRehearsal, drill.ModeRehearsal }, []string{"production's routers are touched in the modes planned and emergency alone"}},
+		"in a rehearsal":            {func(l *lab, _ *plant) { l.start.Mode, l.world.Mode = drill.ModeRehearsal, drill.ModeRehearsal }, []string{"production's routers are touched in the modes planned, emergency and failback alone"}},
 		"a replica cannot be asked": {func(_ *lab, p *plant) { p.routers["http://router-1:30000"].down = true }, []string{"router chat, replica http://router-1:30000", "connection refused"}},
 		"a worker of nobody":        {func(_ *lab, p *plant) { p.routers["http://router-0:30000"].strange = "http://10.0.0.9:8000" }, []string{"nobody knows the region: http://10.0.0.9:8000"}},
 		"no router":                 {func(l *lab, _ *plant) { l.world.Production.Routers = nil }, []string{"no router of target eu-west-1 is described"}},

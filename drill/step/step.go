@@ -189,12 +189,22 @@ func Back(p playbooks.Playbook) bool {
 	forth, back := false, false
 	for _, s := range p.Steps {
 		var o routerOption
-		if s.Kind != "cutover" && s.Kind != "failback" || s.Decode(&o) != nil {
+		if !s.In(p.Mode) || s.Kind != "cutover" && s.Kind != "failback" || s.Decode(&o) != nil {
 			continue
 		}
 		forth, back = forth || s.Kind == "cutover", back || s.Kind == "failback" && o.live()
 	}
 	return back && !forth
+}
+
+// CheckWay refuses a playbook of mode failback whose steps do not take production back:
+// the run would be called what it is not.
+func CheckWay(p playbooks.Playbook) error {
+	if p.Mode != playbooks.Failback || Back(p) {
+		return nil
+	}
+	return errext.WithHint(errext.WithStatus(fmt.Errorf("playbook %q is of mode failback, and its steps do not go back to the source alone", p.Name), errext.Usage),
+		"it needs a step of kind failback with router: production, and none of kind cutover; a move to the target is of mode planned")
 }
 
 // restored is the folder that a region's release is restored into.

@@ -47,7 +47,7 @@ func (s *summary) add(prefix, text string) {
 
 func (s *summary) head() {
 	plan := s.run.Plan
-	s.add("", fmt.Sprintf("%s of %s, release %s, %s → %s, run %s", plan.Mode, plan.Service, cmp.Or(short(plan.Release), "not known"), plan.Source, plan.Target, s.run.ID))
+	s.add("", fmt.Sprintf("%s of %s, release %s, %s → %s, run %s", plan.Way(), plan.Service, cmp.Or(short(plan.Release), "not known"), plan.From(), plan.To(), s.run.ID))
 	if warn := banner(s.run); warn != "" {
 		s.add("", warn)
 	}

@@ -158,7 +158,7 @@ func (m *model) header(width int) []string {
 	if m.run.ID == "" {
 		return []string{m.pen.bold(m.pen.fit(title+" · waiting for the run to begin", width))}
 	}
-	parts := []string{title, plan.Service, plan.Mode, plan.Source + " → " + plan.Target, "release " + short(plan.Release), "run " + m.run.ID}
+	parts := []string{title, plan.Service, plan.Way(), plan.From() + " → " + plan.To(), "release " + short(plan.Release), "run " + m.run.ID}
 	lines := []string{m.pen.bold(m.pen.fit(strings.Join(parts, " · "), width))}
 	if warn := banner(m.run); warn != "" {
 		lines = append(lines, each(m.pen.wrap("", warn, width, 2), m.pen.warn)...)
