@@ -32,7 +32,7 @@ func TestBuiltinRehearsal(t *testing.T) {
 	}
 	want := []string{
 		"preflight=preflight", "restore-source=restore", "source=boot", "traffic=traffic", "declare=declare", "verify=verify",
-		"restore=restore", "boot=boot", "behaviour=behaviour", "cutover=cutover", "steady=steady", "failback=failback", "cleanup=cleanup",
+		"restore=restore", "boot=boot", "behaviour=behaviour", "cutover=cutover", "steady=steady", "served-behaviour=behaviour", "failback=failback", "cleanup=cleanup",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("steps %q", got)
@@ -116,6 +116,7 @@ func TestBuiltinsOfEveryMode(t *testing.T) {
 				Region  string `yaml:"region"`
 				Level   string `yaml:"level"`
 				Require string `yaml:"require"`
+				Engines string `yaml:"engines"`
 			}
 			if err := s.Decode(&with); err != nil {
 				t.Error(err)
@@ -154,8 +155,11 @@ func TestBuiltinOptions(t *testing.T) {
 				t.Errorf("%+v %v", with, err)
 			}
 		default:
-			if err := s.Decode(new(struct{})); err != nil {
-				t.Error(err)
+			var with struct {
+				Engines string `yaml:"engines"`
+			}
+			if err := s.Decode(&with); err != nil || (with.Engines != "") != (s.ID == "served-behaviour") {
+				t.Errorf("%+v %v", with, err)
 			}
 		}
 	}
@@ -275,6 +279,21 @@ func TestBudgetsOfBuiltins(t *testing.T) {
 		}
 		if got, judged := p.Budget(); got != want || judged != (name != "tabletop") {
 			t.Errorf("%s: %s (judged %v), want %s", name, got, judged, want)
+		}
+	}
+}
+
+// TestServingIsAskedAfterSteady: each playbook that moves traffic asks once more what
+// took over, with the clock over and before anything goes back or is handed over.
+func TestServingIsAskedAfterSteady(t *testing.T) {
+	for _, name := range []string{"rehearsal", "emergency", "planned", "failback"} {
+		p, _ := Builtin(name)
+		at := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Kind == "steady" })
+		var with struct {
+			Engines string `yaml:"engines"`
+		}
+		if s := p.Steps[at+1]; s.Kind != "behaviour" || s.Decode(&with) != nil || with.Engines != "serving" {
+			t.Errorf("%s: after steady comes %s", name, s.ID)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func proves(r *drill.Run) map[string]Proof {
 }
 
 // figureNames is the order in which Markdown shows the honest figures.
-var figureNames = []string{"rto", "declared_to_engine_ready", "declared_to_canary_verified", "declared_to_cutover", "declared_to_cache_warm", "steady_ttft_p99", "steady_error_rate", "rpo"}
+var figureNames = []string{"rto", "declared_to_engine_ready", "declared_to_canary_verified", "declared_to_cutover", "declared_to_steady_again", "declared_to_cache_warm", "steady_ttft_p99", "steady_error_rate", "rpo"}
 
 // figures are those of them that the result has.
 func (r Result) figures() []string {
@@ -55,6 +55,9 @@ func measured(r *drill.Run) map[string]Figure {
 		"rpo":                         {Unit: "seconds", Why: "the drill moves no data of users: nothing to measure"},
 	}
 	all["steady_ttft_p99"], all["steady_error_rate"] = steady(r)
+	if _, again := r.Instant(drill.InstantSteadyAgain); again {
+		all["declared_to_steady_again"] = sinceDeclared(r, drill.InstantSteadyAgain)
+	}
 	if slices.ContainsFunc(r.Steps, func(s drill.StepState) bool { return s.Kind == "cache-warm" }) {
 		all["declared_to_cache_warm"] = sinceDeclared(r, drill.InstantCacheWarm)
 	}

@@ -1,13 +1,17 @@
 package selftest
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"drkit/drill"
@@ -63,6 +67,13 @@ var faults = []fault{
 		arrange: stuck(only("/health"))},
 	{id: "models-only", title: "the canary answers /health and /v1/models and computes nothing", verdict: drill.NotRecovered, gate: "behaviour", says: "HTTP 500",
 		arrange: serving(only("/health", "/version", "/v1/models", "/metrics"))},
+
+	{id: "wrong-once-serving", title: "the canary answers right until it serves, and wrongly from then on", verdict: drill.NotRecovered, gate: "served-behaviour",
+		arrange: func(b *bench) error {
+			var turned atomic.Bool
+			b.onStep["steady"] = func() { turned.Store(true) }
+			return serving(otherPrompt(&turned))(b)
+		}},
 
 	{id: "source-reachable", title: "the source can be reached from inside the canary", verdict: drill.NotRecovered, gate: "isolation", says: "it takes connections",
 		arrange: func(b *bench) error {
@@ -143,6 +154,25 @@ func only(paths ...string) func(http.Handler) http.Handler {
 				return
 			}
 			http.Error(w, "EngineCore encountered an issue.", http.StatusInternalServerError)
+		})
+	}
+}
+
+// otherPrompt lets an engine answer another question than it is asked, with success,
+// once it has turned. Streams, which are the drill's traffic, are as before.
+func otherPrompt(turned *atomic.Bool) func(http.Handler) http.Handler {
+	return func(inner http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			data, err := io.ReadAll(q.Body)
+			var body map[string]any
+			if err == nil && turned.Load() && json.Unmarshal(data, &body) == nil && body["stream"] != true && body["prompt"] != nil {
+				body["prompt"] = "Another question altogether."
+				if other, err := json.Marshal(body); err == nil {
+					data = other
+				}
+			}
+			q.Body, q.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+			inner.ServeHTTP(w, q)
 		})
 	}
 }

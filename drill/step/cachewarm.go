@@ -44,10 +44,12 @@ func (t tokens) since(was tokens, who string) warmth {
 // warming reads the hit rate of the engines that took over, window by window, from the
 // cutover on: a step that looks at it later still sees when it was back.
 type warming struct {
-	mu   sync.Mutex
-	seen []warmth
-	stop context.CancelFunc
-	done chan struct{}
+	mu     sync.Mutex
+	seen   []warmth
+	own    bool // the window holds questions of the drill itself
+	asking int  // of it, now
+	stop   context.CancelFunc
+	done   chan struct{}
 }
 
 // warm begins to read, anew when an earlier attempt read already.
@@ -69,12 +71,38 @@ func (w *World) warm(ctx context.Context, e engines) {
 			if life.Err() != nil {
 				return
 			}
-			r.mu.Lock()
-			r.seen = append(r.seen, now.since(was, e.name()))
-			r.mu.Unlock()
+			r.add(now.since(was, e.name()))
 			was = now
 		}
 	}()
+}
+
+// add keeps a window's rate, unless the drill itself was asking in it.
+func (r *warming) add(w warmth) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.own && r.asking == 0 {
+		r.seen = append(r.seen, w)
+	}
+	r.own = r.asking > 0
+}
+
+// aside leaves the windows out in which the drill asks questions: it asked them before,
+// so they would be found in the cache and say nothing of users' prompts.
+func (r *warming) aside(ask func()) {
+	if r == nil {
+		ask()
+		return
+	}
+	r.mu.Lock()
+	r.own, r.asking = true, r.asking+1
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.asking--
+	}()
+	ask()
 }
 
 // baseline is the hit rate of the engines that are left, from the traffic's beginning

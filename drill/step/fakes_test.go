@@ -266,6 +266,7 @@ type engine struct {
 
 	mu          sync.Mutex
 	broken      bool // every completion is a 500
+	turned      bool // answers another prompt than the one that it is asked, with success
 	asked, done int
 	running     int
 	real        http.Handler
@@ -359,8 +360,11 @@ func (e *engine) metrics(w http.ResponseWriter) {
 func (e *engine) complete(w http.ResponseWriter, r *http.Request, c openai.CompletionRequest) {
 	e.mu.Lock()
 	e.asked++
-	asked, broken := e.asked, e.broken
+	asked, broken, turned := e.asked, e.broken, e.turned
 	e.mu.Unlock()
+	if turned && !c.Stream {
+		r = instead(r, "Another question altogether.")
+	}
 	if broken {
 		http.Error(w, "out of luck", http.StatusInternalServerError)
 		return
@@ -387,6 +391,24 @@ func (e *engine) complete(w http.ResponseWriter, r *http.Request, c openai.Compl
 		return
 	}
 	e.count(-1, 0)
+}
+
+// turn makes the engine answer wrongly from here on, and as fast as before.
+func (e *engine) turn() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.turned = true
+}
+
+// instead is the request with another prompt.
+func instead(r *http.Request, prompt string) *http.Request {
+	var body map[string]any
+	_ = json.NewDecoder(r.Body).Decode(&body)
+	body["prompt"] = prompt
+	data, _ := json.Marshal(body)
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+	return r
 }
 
 // failOnce makes one completion a 500.

@@ -148,6 +148,48 @@ func TestProductionIsRed(t *testing.T) {
 	}
 }
 
+// TestOneOfSeveralEnginesAnswersWrongly once users are there: each is asked, and the one
+// is named. A planned move is taken back; an emergency's stays, and a person is told how
+// to take it back.
+func TestOneOfSeveralEnginesAnswersWrongly(t *testing.T) {
+	const second = "http://prod-eu-2:8000"
+	for _, mode := range []string{drill.ModePlanned, drill.ModeEmergency} {
+		t.Run(mode, func(t *testing.T) {
+			drilledLive(t, mode, func(l *lab, p *plant) {
+				if mode == drill.ModeEmergency {
+					p.stopUS()
+				}
+				other := &engine{real: p.eu.real}
+				if _, err := l.net.Serve("prod-eu-2:8000", other); err != nil {
+					t.Fatal(err)
+				}
+				l.world.Production.Target = append(l.world.Production.Target, second)
+				l.askServing()
+				l.onStep["steady"] = other.turn
+			}, func(l *lab, p *plant, run *drill.Run) {
+				l.wantEnd(run, drill.NotRecovered, 4)
+				wantGate(t, run, "cutover-behaviour-2", drill.Passed)
+				wantGate(t, run, "served-behaviour", drill.Passed)
+				wantGate(t, run, "served-behaviour-2", drill.Failed, "q1-base")
+				wantReason(t, run, "gate served-behaviour-2")
+				if ok, _ := run.Proof(drill.ProofBehaviour); ok {
+					t.Error("the behaviour is proven")
+				}
+				if mode == drill.ModePlanned {
+					p.wantWorkers(t, prodUS)
+					return
+				}
+				p.wantWorkers(t, second, prodEU)
+				for _, g := range run.Gates {
+					if g.ID == "served-behaviour-2" && (!strings.Contains(g.Hint, "--undo-cutover") || !strings.Contains(g.Title, second)) {
+						t.Errorf("%q, hint %q", g.Title, g.Hint)
+					}
+				}
+			})
+		})
+	}
+}
+
 func (p *plant) all(do func(*prodRouter)) {
 	for _, r := range p.routers {
 		do(r)
@@ -361,6 +403,13 @@ func TestEdge(t *testing.T) {
 	}
 }
 
+// goesBack makes a live playbook one that returns to the source.
+func (l *lab) goesBack() {
+	l.step("cutover").Kind = "failback"
+	l.without("behaviour", "verify") // as the built-in playbook: the step itself looks at both
+	l.world.Back = step.Back(l.playbook)
+}
+
 // TestFailback: a run of its own. The source climbs the whole ladder first.
 func TestFailback(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -369,7 +418,11 @@ func TestFailback(t *testing.T) {
 		status  int
 		reason  []string
 	}{
-		"back": {func(*lab, *plant) {}, drill.Recovered, 0, nil},
+		"back": {func(l *lab, _ *plant) { l.askServing() }, drill.Recovered, 0, nil},
+		"it answers wrongly once it serves": {func(l *lab, p *plant) {
+			l.askServing()
+			l.onStep["steady"] = p.us.turn
+		}, drill.NotRecovered, 4, []string{"gate served-behaviour"}},
 		"its copy was damaged": {func(l *lab, _ *plant) {
 			k := key(l.release, shard)
 			l.us.Damage(k, overwritten([]byte(l.us.Content()[k])))
@@ -380,11 +433,9 @@ func TestFailback(t *testing.T) {
 		"the router does not follow": {func(_ *lab, p *plant) { p.all(func(r *prodRouter) { r.lies = true }) }, drill.NotRecovered, 4, []string{"gate failback-attribution"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			drilledLive(t, drill.ModePlanned, func(l *lab, p *plant) {
+			drilledLive(t, drill.ModeFailback, func(l *lab, p *plant) {
 				p.all(func(r *prodRouter) { r.workers, r.first = []drill.Worker{{URL: prodEU, Health: drill.Yes}}, prodEU })
-				l.step("cutover").Kind = "failback"
-				l.without("behaviour", "verify") // as the built-in playbook: the step itself looks at both
-				l.world.Back = step.Back(l.playbook)
+				l.goesBack()
 				tc.arrange(l, p)
 			}, func(l *lab, p *plant, run *drill.Run) {
 				l.wantEnd(run, tc.verdict, tc.status)

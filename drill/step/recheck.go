@@ -185,18 +185,48 @@ func (b boot) Recheck(ctx context.Context, s playbooks.Step, sc drill.Scope) err
 	return nil
 }
 
-// Recheck asks all probes again.
-func (b behaviour) Recheck(ctx context.Context, _ playbooks.Step, _ drill.Scope) error {
+// Recheck asks all probes again. After the way back nothing serves that took over.
+func (b behaviour) Recheck(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
+	var o behaviourOptions
+	if err := s.Decode(&o); err != nil {
+		return err
+	}
+	if o.Engines == serving {
+		return b.w.answerStill(ctx, sc)
+	}
 	r := b.w.replicaOf(b.w.takesOver())
 	if r == nil {
 		return missing("behaviour", "boot (region "+b.w.takesOver().Name+")")
 	}
-	res, err := probe.Compare(ctx, b.w.client(r.Endpoint()), b.w.probes)
+	return b.w.asRecorded(ctx, r, "the canary")
+}
+
+// answerStill asks each engine that took over, while it has the traffic.
+func (w *World) answerStill(ctx context.Context, sc drill.Scope) error {
+	last, _, err := w.stillMoved(ctx, sc)
+	if err != nil || last.To != w.takesOver().Name {
+		return err
+	}
+	if w.cutover == nil {
+		return missing("behaviour (engines serving)", "cutover")
+	}
+	w.cutover.warming.aside(func() {
+		for _, e := range w.cutover.to.all {
+			if err == nil {
+				err = w.asRecorded(ctx, e, e.name)
+			}
+		}
+	})
+	return err
+}
+
+func (w *World) asRecorded(ctx context.Context, r *replica, who string) error {
+	res, err := probe.Compare(ctx, w.client(r.Endpoint()), w.probes)
 	if err != nil {
 		return err
 	}
 	if !res.Equal() {
-		return errors.New("the canary answers otherwise now: " + first(redAnswers(res), 3))
+		return errors.New(who + " answers otherwise now: " + first(redAnswers(res), 3))
 	}
 	return nil
 }

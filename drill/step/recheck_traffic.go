@@ -2,7 +2,6 @@ package step
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -80,20 +79,17 @@ func remember(sc drill.Scope, moves []*move) error {
 }
 
 // stillMoved says whether the routers list what the run's last proven move left.
-func (w *World) stillMoved(ctx context.Context, s playbooks.Step, sc drill.Scope) (moved, []*move, error) {
+func (w *World) stillMoved(ctx context.Context, sc drill.Scope) (moved, []*move, error) {
 	var last moved
 	if err := recall(sc, "", memoMoved, &last); err != nil {
-		return last, nil, err
-	}
-	live, err := w.live(s)
-	if err != nil {
 		return last, nil, err
 	}
 	from, to := &w.Source, &w.Target
 	if last.To == w.Source.Name {
 		from, to = to, from
 	}
-	moves, err := w.moves("cutover", live, from, to)
+	_, rehearsed := last.Listed[""] // production's routers have names
+	moves, err := w.moves("cutover", !rehearsed, from, to)
 	if err != nil {
 		return last, nil, err
 	}
@@ -118,7 +114,7 @@ func (c cutover) Recheck(ctx context.Context, s playbooks.Step, sc drill.Scope) 
 }
 
 func (w *World) rememberMoved(ctx context.Context, s playbooks.Step, sc drill.Scope, phase string) error {
-	_, moves, err := w.stillMoved(ctx, s, sc)
+	_, moves, err := w.stillMoved(ctx, sc)
 	if err != nil {
 		return err
 	}
@@ -148,14 +144,15 @@ func (w *World) rememberMoved(ctx context.Context, s playbooks.Step, sc drill.Sc
 	return nil
 }
 
-// Recheck: a region that still has the traffic has to be seen steady again. After the
-// way back there is nothing to be seen of it any more.
-func (s steady) Recheck(ctx context.Context, p playbooks.Step, sc drill.Scope) error {
-	last, _, err := s.w.stillMoved(ctx, p, sc)
-	if err == nil && last.To == s.w.takesOver().Name {
-		return errors.New("nobody watched since: it has to be seen steady again")
+// Recheck: a region that still has the traffic has to be seen steady again, as nobody
+// watched since. Where nobody moved the routers, and it still is, the first look keeps its
+// place. After the way back there is nothing to be seen of it any more.
+func (s steady) Recheck(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
+	last, _, err := s.w.stillMoved(ctx, sc)
+	if err != nil || last.To != s.w.takesOver().Name {
+		return err
 	}
-	return err
+	return s.held(ctx, sc)
 }
 
 // Recheck: the router lists what it did.
@@ -163,7 +160,7 @@ func (f failback) Recheck(ctx context.Context, s playbooks.Step, sc drill.Scope)
 	if f.w.Back {
 		return f.w.rememberMoved(ctx, s, sc, "failback")
 	}
-	if _, _, err := f.w.stillMoved(ctx, s, sc); err != nil {
+	if _, _, err := f.w.stillMoved(ctx, sc); err != nil {
 		return err
 	}
 	f.w.traffic.SetPhase("failback")

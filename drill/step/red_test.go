@@ -183,6 +183,27 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
+// TestWrongAnswersWhileItServes: right until the cutover, and wrongly, with success and
+// as fast as before, once users are there. By hand: the clock ended with the third
+// window, at 79.75 s (see TestRecovery), whatever the answers are worth.
+func TestWrongAnswersWhileItServes(t *testing.T) {
+	red{"another prompt's answers", func(l *lab) { l.onStep["steady"] = l.launcher.engines["target-canary"].turn },
+		drill.NotRecovered, 4, []string{"served-behaviour"}, []string{"gate served-behaviour", "q1-base"}}.run(t, func(l *lab, run *drill.Run) {
+		wantGate(t, run, "behaviour", drill.Passed)
+		wantGate(t, run, "steady", drill.Passed)
+		if ok, _ := run.Proof(drill.ProofBehaviour); ok {
+			t.Error("the behaviour is proven")
+		}
+		if rto, _, _ := run.RTO(); rto != 79750*time.Millisecond {
+			t.Errorf("declared → steady %v", rto)
+		}
+		if s := stepOf(run, "failback"); s.Result != drill.NotReached {
+			t.Errorf("failback: %s", s.Result)
+		}
+		l.wantGone(run)
+	})
+}
+
 // TestInertAdapterIsNamed: differing answers alone would not say what happened.
 func TestInertAdapterIsNamed(t *testing.T) {
 	red{"zeroed", target(func(e *engine) { e.before = func(d string) error { return zeroed(filepath.Join(d, adapter)) } }),
@@ -382,6 +403,7 @@ func TestBrokenRelease(t *testing.T) {
 func TestSteadyElsewhere(t *testing.T) {
 	red{"failback before steady", func(l *lab) {
 		at := slices.IndexFunc(l.playbook.Steps, func(s playbooks.Step) bool { return s.ID == "steady" })
-		l.playbook.Steps[at], l.playbook.Steps[at+1] = l.playbook.Steps[at+1], l.playbook.Steps[at]
+		back := slices.IndexFunc(l.playbook.Steps, func(s playbooks.Step) bool { return s.ID == "failback" })
+		l.playbook.Steps[at], l.playbook.Steps[back] = l.playbook.Steps[back], l.playbook.Steps[at]
 	}, drill.NotRecovered, 4, []string{"steady-attribution"}, []string{"gate steady-attribution", "engine answered"}}.run(t)
 }

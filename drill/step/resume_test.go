@@ -48,6 +48,7 @@ func (l *lab) another() {
 func (l *lab) resumed() (*drill.Run, error) {
 	l.t.Helper()
 	l.another()
+	l.world.Resumed = runID
 	run, err := l.runner().Resume(l.ctx, runID, l.start)
 	return run, errors.Join(err, l.world.Close())
 }
@@ -60,13 +61,15 @@ func (l *lab) resumed() (*drill.Run, error) {
 // it takes the 79.75 s that it always takes, or 80 s where the traffic began anew with
 // the clock. What is killed up to the cutover takes the minute, 40 s of boot, and the
 // three windows from 10 s to 40 s of the new traffic. The steady state that was being
-// watched (from 59.5 s) or had been seen (at 95 s) is watched again for 30 s. The end
-// of the open requests, with which the kill begins, adds up to 0.4 s.
+// watched (from 59.5 s) is watched again for 30 s. The end of the open requests, with
+// which the kill begins, adds up to 0.4 s. What had been seen steady (at 95 s, so after
+// 79.75 s) was recovered then: it is seen again a minute and three windows later, at the
+// earliest at 95 s + 60 s + 30 s, 169.75 s after the declaration, and that is another figure.
 func TestResumeAtEachStep(t *testing.T) {
 	for id, want := range map[string]time.Duration{
 		"preflight": 79 * time.Second, "restore-source": 79 * time.Second, "source": 79 * time.Second, "traffic": 79 * time.Second, "declare": 80 * time.Second,
 		"verify": 140 * time.Second, "restore": 140 * time.Second, "boot": 140 * time.Second, "behaviour": 140 * time.Second, "cutover": 140 * time.Second,
-		"steady": 134 * time.Second, "failback": 170 * time.Second, "cleanup": 79 * time.Second,
+		"steady": 134 * time.Second, "served-behaviour": 79 * time.Second, "failback": 79 * time.Second, "cleanup": 79 * time.Second,
 	} {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
@@ -86,9 +89,18 @@ func TestResumeAtEachStep(t *testing.T) {
 				if rto, ok, why := run.RTO(); !ok || rto.Truncate(time.Second) != want || across != (why == "by wall clock, across processes") {
 					t.Errorf("RTO %v %v %q, want %v", rto, ok, why, want)
 				}
-				// What is under way is run again; of what was finished, the steady state alone.
-				for _, s := range run.Steps {
-					again := s.ID == id || s.ID == "steady" && id == "failback"
+				if again, seen := run.Instant(drill.InstantSteadyAgain); seen != (id == "served-behaviour" || id == "failback") {
+					t.Errorf("steady again: %v", seen)
+				} else if seen {
+					from, _ := run.Instant(drill.InstantDeclared)
+					if d := drill.Between(from.At, again.At); d.Clock != drill.ClockWall || d.Elapsed < 169750*time.Millisecond || d.Elapsed > 181*time.Second {
+						t.Errorf("seen again after %+v", d)
+					}
+					wantGate(t, run, "steady-again", drill.Passed, "3 windows in a row")
+					wantGate(t, run, "steady-again-attribution", drill.Passed, "answered nothing")
+				}
+				for _, s := range run.Steps { // what is under way is run again
+					again := s.ID == id
 					if (s.Attempts > 1) != again && s.Attempts > 1 {
 						t.Errorf("%s was run %d times", s.ID, s.Attempts)
 					}

@@ -10,6 +10,16 @@ import (
 	"drkit/playbooks"
 )
 
+// askServing puts the step behind steady that asks what took over.
+func (l *lab) askServing() {
+	l.after("behaviour")
+	for i := range l.playbook.Steps {
+		if s := &l.playbook.Steps[i]; s.Kind == "behaviour" && i > 0 && l.playbook.Steps[i-1].ID == "steady" {
+			s.ID, s.With = "served-behaviour", node(l.t, "{engines: serving}")
+		}
+	}
+}
+
 // after puts steps behind steady.
 func (l *lab) after(kinds ...string) {
 	var all []playbooks.Step

@@ -25,20 +25,7 @@ func (s steady) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error 
 	if s.w.cutover == nil {
 		return missing("steady", "cutover")
 	}
-	target := s.w.cutover.to
-	s.w.traffic.SetPhase("steady")
-	want := s.w.Objectives.Steady.Windows
-	var row row
-	err := wait(ctx, pollEvery, fmt.Sprintf("%d steady windows", want), func(context.Context) (bool, error) {
-		row = s.row(s.w.traffic.windows(s.w.cutover.drained))
-		if how, ended := target.ended(); ended && row.length < want {
-			return false, fmt.Errorf("%w: %s", errExited, how)
-		}
-		if n := s.w.hangingNow(); n > 0 && row.length >= want {
-			row.length, row.last = 0, fmt.Sprintf("%d requests get no end; %s", n, row.last)
-		}
-		return row.length >= want, nil
-	})
+	row, err := s.watch(ctx)
 	if err != nil && interrupted(ctx) {
 		return err
 	}
@@ -56,6 +43,50 @@ func (s steady) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error 
 		sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantSteady, At: sc.Mono(row.end)}),
 		gate(sc, drill.Gate{ID: "steady", Title: "the objectives hold in " + s.w.cutover.to.region.Name, Expected: s.expected(),
 			Observed: fmt.Sprintf("%d windows in a row; %s", row.length, row.last), Result: drill.Passed, Evidence: "the drill's own requests through the router"}))
+}
+
+// watch waits for as many windows in a row as were promised.
+func (s steady) watch(ctx context.Context) (row, error) {
+	target := s.w.cutover.to
+	s.w.traffic.SetPhase("steady")
+	want := s.w.Objectives.Steady.Windows
+	var row row
+	err := wait(ctx, pollEvery, fmt.Sprintf("%d steady windows", want), func(context.Context) (bool, error) {
+		row = s.row(s.w.traffic.windows(s.w.cutover.drained))
+		if how, ended := target.ended(); ended && row.length < want {
+			return false, fmt.Errorf("%w: %s", errExited, how)
+		}
+		if n := s.w.hangingNow(); n > 0 && row.length >= want {
+			row.length, row.last = 0, fmt.Sprintf("%d requests get no end; %s", n, row.last)
+		}
+		return row.length >= want, nil
+	})
+	return row, err
+}
+
+// held looks again at a steady state that an earlier process saw. What holds is an
+// instant and gates of its own, and leaves the first look as it was: that is when the
+// recovery was reached, and its evidence stands. Anything less is an error, and steady is
+// then judged anew: a red or unmeasured gate here would outlive a second look that is good.
+func (s steady) held(ctx context.Context, sc drill.Scope) error {
+	if s.w.cutover == nil {
+		return missing("steady", "cutover")
+	}
+	row, err := s.watch(ctx)
+	if err != nil {
+		return fmt.Errorf("it is not seen to hold: %w; the last: %s", err, row.last)
+	}
+	stayed := s.stayed(ctx)
+	if stayed.Result != drill.Passed {
+		return fmt.Errorf("it is not seen to hold: %s", stayed.Observed)
+	}
+	stayed.ID = "steady-again-attribution"
+	s.w.cutover.steady = row.end
+	return errors.Join(
+		sc.Emit(drill.TypeInstant, drill.Instant{Name: drill.InstantSteadyAgain, At: sc.Mono(row.end)}),
+		gate(sc, stayed),
+		gate(sc, drill.Gate{ID: "steady-again", Title: "the objectives still hold in " + s.w.cutover.to.region.Name, Expected: s.expected(),
+			Observed: fmt.Sprintf("%d windows in a row; %s", row.length, row.last), Result: drill.Passed, Evidence: "the drill's own requests through the router, after another process went on; nobody watched between"}))
 }
 
 // stayed proves that the target answered all the time: a router may list and count

@@ -324,6 +324,8 @@ func optionsOf(kind string) any {
 	switch kind {
 	case "verify":
 		return &verifyOptions{}
+	case "behaviour":
+		return &behaviourOptions{}
 	case "preflight":
 		return &preflightOptions{}
 	case "restore":

@@ -231,7 +231,7 @@ func (m *model) help(width int) []string {
 		{"✓ ✗ ? -", "passed, failed, not measured, left out or not reached"},
 		{"▸ •", "under way, still to come"},
 		{"slack", "what is left of a step's budget; over: by how much it is overrun"},
-		{"phase", "of each window of traffic: b baseline, c cutover, s steady, f failback"},
+		{"phase", "of each window of traffic: b baseline, c cutover, s steady or soak, a the probes are asked again, f failback"},
 		{"errors", "failed requests and cut streams of each window: · none, 1 to 9, # more"},
 		{"TTFT", "time to first token, p99: half high is the objective. ? no answer"},
 		{"hit rate", "prompt tokens from the engine's cache, full height is all of them. ? not said"},
