@@ -82,6 +82,7 @@ func (d *drillPlan) dryRun(ctx context.Context, s *streams) error {
 		add(x.ID, kinds[x.Kind].Check(ctx, x))
 	}
 	page := d.page(start, world, problems)
+	page.Notes = world.Remarks()
 	if err := d.print(s, page); err != nil {
 		return err
 	}
@@ -114,6 +115,7 @@ type planPage struct {
 	Approvals    plannedConsent `json:"approvals"`
 	Steps        []plannedStep  `json:"steps"`
 	Problems     *[]planProblem `json:"problems"`
+	Notes        []string       `json:"notes,omitempty"` // what the checks saw that is no problem
 }
 
 // plannedConsent is who has to approve; Counting is null when nobody looked.
@@ -216,6 +218,9 @@ func (d *drillPlan) print(s *streams, p planPage) error {
 	b.WriteString("\n")
 	for i, x := range p.Steps {
 		x.print(&b, i+1)
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintf(&b, "\nNOTE     %s\n", n)
 	}
 	d.printProblems(&b, p)
 	_, err := s.Out.Write(b.Bytes())

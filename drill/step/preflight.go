@@ -294,7 +294,7 @@ func LockKey(region, service string) string { return region + "/" + service + "/
 
 func (p preflight) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 	o := preflightOptions{Production: p.w.asked(compare)}
-	if err := errors.Join(s.Decode(&o), p.w.noteLimits(sc, o), p.w.noteDeployed(sc), p.w.sayClasses(sc), p.w.noteProduction(sc, o.Production)); err != nil {
+	if err := errors.Join(s.Decode(&o), p.w.noteLimits(sc, o), p.w.noteDeployed(sc), p.w.sayClasses(sc), p.w.noteProduction(sc, o.Production), p.w.sayRemarks(sc)); err != nil {
 		return err
 	}
 	key := LockKey(p.w.Target.Name, p.w.Service)

@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -315,11 +316,12 @@ func (w *World) checkFleet(ctx context.Context, f *fleet) []error {
 	if _, err := f.Probe(ctx); err != nil {
 		return []error{refuse(fmt.Errorf("asking production: %w", err), orHint(err, hint))}
 	}
-	var strange []string
+	var strange, listed []string
 	err := f.each(func(r drill.Router) error {
 		ctx, cancel := question(ctx)
 		defer cancel()
 		workers, err := r.Workers(ctx)
+		listed = append(listed, urls(workers)...)
 		for _, u := range urls(workers) {
 			if w.regionAt(ctx, u) == nil && !slices.Contains(strange, u) {
 				strange = append(strange, u)
@@ -333,7 +335,60 @@ func (w *World) checkFleet(ctx context.Context, f *fleet) []error {
 	if len(strange) > 0 {
 		return []error{refuse(fmt.Errorf("router %s has workers of which nobody knows the region: %s", f.Name, strings.Join(strange, ", ")), "name them in drkit.yaml beneath the endpoints of their region: a request must not leave its border unseen")}
 	}
-	return nil
+	return w.movable(f, listed)
+}
+
+// movable refuses a planned move or a way back of a router that lists no worker of the
+// region that is to be left, on any replica: there is nothing to move. An emergency goes
+// on, and says so: whoever runs it knows that the region is lost. A run that goes on may
+// have moved the router itself.
+func (w *World) movable(f *fleet, listed []string) []error {
+	from := &w.Source
+	if w.Back {
+		from = &w.Target
+	}
+	to := w.takesOver()
+	lists := func(r *Region) bool {
+		return slices.ContainsFunc(w.home(r).urls(), func(u string) bool { return slices.Contains(listed, u) })
+	}
+	if w.Resumed != "" || lists(from) {
+		return nil
+	}
+	what := fmt.Sprintf("router %s lists no worker of region %s: there is nothing to move", f.Name, from.Name)
+	hint := "does drkit.yaml name other endpoints than the router lists?"
+	switch already := lists(to); {
+	case w.Mode == drill.ModeEmergency:
+		w.remarks = append(w.remarks, fmt.Sprintf("router %s lists no worker of region %s before this run (it lists %s): it was moved already, or taken out; the cutover makes sure of %s",
+			f.Name, from.Name, orNone(listed), to.Name))
+		return nil
+	case already && w.Back:
+		what, hint = what+": it is in "+to.Name+" already", "nothing has to go back; where only some routers were moved, put those back by their own means, or leave their classes out of traffic"
+	case already:
+		what, hint = what+": it is in "+to.Name+" already", "drkit drill history says when it was moved; the way back is drkit drill run --playbook failback --live. Where only some routers were moved, put those back first"
+	}
+	return []error{refuse(errors.New(what), hint)}
+}
+
+func orNone(all []string) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	all = slices.Clone(all)
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ", ")
+}
+
+// Remarks are what the checks saw that speaks against nothing, and that people should
+// know before anything is changed.
+func (w *World) Remarks() []string { return slices.Clone(w.remarks) }
+
+// sayRemarks journals them.
+func (w *World) sayRemarks(sc drill.Scope) error {
+	var errs []error
+	for _, text := range w.remarks {
+		errs = append(errs, sc.Emit(drill.TypeNote, drill.Note{Text: text}))
+	}
+	return errors.Join(errs...)
 }
 
 func orHint(err error, hint string) string {

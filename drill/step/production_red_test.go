@@ -251,6 +251,53 @@ func TestLiveIsRefused(t *testing.T) {
 	}
 }
 
+// TestWhatIsMovedAlready is seen before anything is changed: a planned move and a way
+// back have nothing to move; an emergency says so and makes sure.
+func TestWhatIsMovedAlready(t *testing.T) {
+	lists := func(p *plant, url string) {
+		p.all(func(r *prodRouter) { r.workers, r.first = []drill.Worker{{URL: url, Health: drill.Yes}}, url })
+	}
+	unchanged := func(t *testing.T, l *lab, p *plant, run *drill.Run, words ...string) {
+		l.wantEnd(run, drill.Refused, 3)
+		wantReason(t, run, words...)
+		if len(run.Changes) > 0 {
+			t.Errorf("changed: %+v", run.Changes)
+		}
+		for admin, r := range p.routers {
+			if r.applied > 0 {
+				t.Errorf("%s was changed", admin)
+			}
+		}
+	}
+	t.Run("planned", func(t *testing.T) {
+		drilledLive(t, drill.ModePlanned, func(l *lab, p *plant) { lists(p, prodEU) }, func(l *lab, p *plant, run *drill.Run) {
+			unchanged(t, l, p, run, "router chat lists no worker of region us-east-1", "it is in eu-west-1 already")
+			if len(run.Problems) != 1 || !strings.Contains(run.Problems[0].Hint, "--playbook failback") {
+				t.Errorf("problems %+v", run.Problems)
+			}
+		})
+	})
+	t.Run("failback", func(t *testing.T) {
+		drilledLive(t, drill.ModeFailback, func(l *lab, p *plant) { l.goesBack() }, func(l *lab, p *plant, run *drill.Run) {
+			unchanged(t, l, p, run, "router chat lists no worker of region eu-west-1", "it is in us-east-1 already")
+		})
+	})
+	t.Run("emergency", func(t *testing.T) {
+		drilledLive(t, drill.ModeEmergency, func(l *lab, p *plant) {
+			p.stopUS()
+			lists(p, prodEU)
+		}, func(l *lab, p *plant, run *drill.Run) {
+			if run.Finished.Verdict == drill.Refused {
+				t.Fatalf("refused: %s", reasons(run))
+			}
+			if notes := strings.Join(run.Notes, "\n"); !strings.Contains(notes, "router chat lists no worker of region us-east-1 before this run (it lists "+prodEU+")") {
+				t.Errorf("notes: %s", notes)
+			}
+			p.wantWorkers(t, prodEU)
+		})
+	})
+}
+
 // TestAClassWithoutALawfulTarget: it is refused, its router is not touched, no request
 // of it is sent, and the run passes for the others alone.
 func TestAClassWithoutALawfulTarget(t *testing.T) {

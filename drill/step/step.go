@@ -110,6 +110,7 @@ type World struct {
 	warming  *warming  // of the engines that it went to
 	opened   []*fleet  // routers of production
 	checked  bool      // checkProduction has told its problems
+	remarks  []string  // of the checks
 	compared *compared // with production
 }
 
