@@ -94,7 +94,7 @@ func JudgeCopy(ctx context.Context, m *manifest.Manifest, copied verify.Copy, op
 		why += ": " + first(describe(res), 3)
 	}
 	return drill.Proof{Name: drill.ProofCopy, Proven: ok, Why: why}, drill.Gate{
-		ID: "copy", Title: "the target's copy is the release", Expected: fmt.Sprintf("its %d files and the manifest match, nothing else lies there", len(m.Contents.Files)),
+		ID: "copy", Title: "the copy in " + copied.Region + " is the release", Expected: fmt.Sprintf("its %d files and the manifest match, nothing else lies there", len(m.Contents.Files)),
 		Observed: why, Result: result(ok), Evidence: "level " + string(opts.Level) + ", requires " + opts.Require.String(), Hint: "drkit verify names every file; drkit replicate repairs the copy",
 	}, nil
 }

@@ -90,7 +90,7 @@ func (f failback) copy(ctx context.Context, sc drill.Scope) error {
 	if err != nil {
 		return err
 	}
-	g.ID, g.Title = "failback-copy", "the source's copy is the release"
+	g.ID = "failback-copy"
 	return gate(sc, g)
 }
 
