@@ -130,18 +130,22 @@ const registryTime = 20 * time.Second
 // check looks for the canary's images in the registry. A registry that does not answer
 // this machine may answer the cluster's nodes: that is a note.
 func (p pulled) check(ctx context.Context, o kubernetes.Options, s drill.Spec) (notes []string, err error) {
-	pod, err := kubernetes.Render(o, s)
+	pods, err := kubernetes.Render(o, s)
 	if err != nil {
 		return nil, err
 	}
 	var images []registry.Image
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		_, text, _ := strings.Cut(c.Image, "@")
-		pinned, err := digest.Parse(text)
-		if err != nil {
-			return nil, fmt.Errorf("image %s: %w", c.Image, err)
+	for _, pod := range pods {
+		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+			_, text, _ := strings.Cut(c.Image, "@")
+			pinned, err := digest.Parse(text)
+			if err != nil {
+				return nil, fmt.Errorf("image %s: %w", c.Image, err)
+			}
+			if image := (registry.Image{Reference: c.Image, Digest: pinned, Own: true}); !slices.Contains(images, image) {
+				images = append(images, image)
+			}
 		}
-		images = append(images, registry.Image{Reference: c.Image, Digest: pinned, Own: true})
 	}
 	var errs []error
 	client := &registry.Client{Timeout: registryTime}

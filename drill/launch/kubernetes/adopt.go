@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -22,9 +23,22 @@ func (l *Launcher) Adopt(ctx context.Context, run, name, by string) error {
 	if len(found) != 1 {
 		return fmt.Errorf("%d pods are %s of run %s: there is not one to take over", len(found), name, run)
 	}
-	r := found[0]
+	all, err := l.listed(ctx, found[0].selector())
+	if err != nil {
+		return err
+	}
+	for _, pod := range all {
+		if err := l.mark(ctx, pod, by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mark writes into a pod who took it over.
+func (l *Launcher) mark(ctx context.Context, pod *corev1.Pod, by string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":         r.uid, // another pod of that name is refused
+		"uid":         pod.UID, // another pod of that name is refused
 		"annotations": map[string]any{AnnotAdopted: by, AnnotExpires: nil},
 	}})
 	if err != nil {
@@ -32,12 +46,12 @@ func (l *Launcher) Adopt(ctx context.Context, run, name, by string) error {
 	}
 	asked, cancel := asking(ctx)
 	defer cancel()
-	got, err := l.pods().Patch(asked, r.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+	got, err := l.pods().Patch(asked, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 	if err != nil {
-		return fmt.Errorf("marking pod %s as adopted: %w", r.Pod(), err)
+		return fmt.Errorf("marking pod %s as adopted: %w", pod.Name, err)
 	}
 	if got.GetAnnotations()[AnnotAdopted] != by {
-		return fmt.Errorf("pod %s does not carry the mark that it was given", r.Pod())
+		return fmt.Errorf("pod %s does not carry the mark that it was given", pod.Name)
 	}
 	return nil
 }
@@ -52,10 +66,23 @@ func (r *Replica) AdoptedBy() string {
 	return r.pod.Annotations[AnnotAdopted]
 }
 
-// RoutedBy names what routes requests to the pod inside the cluster, "" for nothing.
+// RoutedBy names what routes requests to the pod inside the cluster, or to one of its
+// group, "" for nothing.
 func (r *Replica) RoutedBy(ctx context.Context) (string, error) {
 	r.mu.Lock()
-	pod := r.pod
+	all := []*corev1.Pod{r.pod}
 	r.mu.Unlock()
-	return r.l.routedTo(ctx, pod)
+	if r.size > 1 {
+		found, err := r.l.listed(ctx, r.selector())
+		if err != nil {
+			return "", err
+		}
+		all = append(all, found...)
+	}
+	for _, pod := range all {
+		if by, err := r.l.routedTo(ctx, pod); err != nil || by != "" {
+			return by, err
+		}
+	}
+	return "", nil
 }

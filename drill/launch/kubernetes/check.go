@@ -25,25 +25,32 @@ import (
 // API server's own answer to a dry run, which knows quotas, policies and admission.
 // The notes are what could not be seen.
 func (l *Launcher) Check(ctx context.Context, s drill.Spec) (notes []string, err error) {
-	pod, err := Render(l.o, s)
+	w, err := l.o.choose(s)
+	if err != nil {
+		return nil, refused(err, errext.Hint(err))
+	}
+	all, err := l.o.render(w, s)
 	if err != nil {
 		return nil, refused(err, errext.Hint(err))
 	}
 	if err := l.reached(ctx); err != nil {
 		return nil, err
 	}
-	errs := []error{l.allowed(ctx), l.kinds(ctx, s), l.setPriority(ctx, pod), unowned(pod)}
-	unseen, missing := l.references(ctx, pod)
-	more, err := l.unrouted(ctx, pod)
+	errs := []error{l.allowed(ctx), l.kinds(ctx, s), l.setPriority(ctx, all...)}
+	unseen, missing := l.references(ctx, all)
+	more, err := l.unrouted(ctx, all...)
 	errs = append(errs, missing, err)
-	owned, err := ungoverned(pod)
-	if errs = append(errs, err); owned != "" {
-		more = append(more, owned)
+	for _, pod := range all[:min(2, len(all))] { // all workers are alike
+		owned, err := ungoverned(pod)
+		if errs = append(errs, unowned(pod), err); owned != "" && !slices.Contains(more, owned) {
+			more = append(more, owned)
+		}
 	}
 	if errors.Join(errs...) == nil { // else it would only say the same again
-		errs = append(errs, l.dryRun(ctx, pod))
+		unsaid, err := l.dryRuns(ctx, all)
+		more, errs = append(more, unsaid...), append(errs, err)
 	}
-	return slices.Concat(unseen, more), errors.Join(errs...)
+	return slices.Concat(w.notes, unseen, more), errors.Join(errs...)
 }
 
 // unowned refuses a pod that a GitOps controller would take for its own and remove.
@@ -151,85 +158,29 @@ func (l *Launcher) kinds(ctx context.Context, s drill.Spec) error {
 	return errors.Join(errs...)
 }
 
-// references looks for what the pod needs by name. What may not be looked at is a note:
-// the cluster says it when the pod starts.
-func (l *Launcher) references(ctx context.Context, pod *corev1.Pod) (notes []string, err error) {
-	var errs []error
-	for _, r := range referred(&pod.Spec) {
-		asked, cancel := asking(ctx)
-		_, err := l.dynamic.Resource(r.GroupVersionResource).Namespace(r.namespace(l.o.Namespace)).Get(asked, r.name, metav1.GetOptions{})
-		cancel()
-		switch {
-		case apierrors.IsNotFound(err):
-			errs = append(errs, refused(fmt.Errorf("%s %q is not in the cluster (namespace %s), and %s needs it", strings.TrimSuffix(r.Resource, "s"), r.name, l.o.Namespace, r.by), "make it there, as production's namespace has it"))
-		case apierrors.IsForbidden(err):
-			notes = append(notes, fmt.Sprintf("%s %q may not be looked at: whether it is there shows when the canary starts", strings.TrimSuffix(r.Resource, "s"), r.name))
-		case err != nil:
-			errs = append(errs, refused(fmt.Errorf("looking for %s %q: %w", strings.TrimSuffix(r.Resource, "s"), r.name, err), ""))
+// dryRuns lets the API server judge the pods as if they were made: schema, quota,
+// limits, admission, Pod Security. Nothing is kept of it. Each is judged as if it were
+// alone, so the quota of a group is added up here.
+func (l *Launcher) dryRuns(ctx context.Context, all []*corev1.Pod) (notes []string, err error) {
+	var made []*corev1.Pod
+	for i, pod := range all {
+		if i > 0 {
+			pod = pod.DeepCopy()
+			ledBy(pod, "192.0.2.1") // an address for documentation (RFC 5737): the leader's is not known yet
 		}
-	}
-	return notes, errors.Join(errs...)
-}
-
-// reference is a resource that a pod needs, and what in it does.
-type reference struct {
-	schema.GroupVersionResource
-	name, by string
-}
-
-func (r reference) namespace(own string) string {
-	if r.Resource == "runtimeclasses" {
-		return ""
-	}
-	return own
-}
-
-// referred lists what a pod needs by name. What is optional is left out, and so are
-// Secrets: leave to look for one is leave to read it. The cluster names a missing one
-// within seconds of the start.
-func referred(spec *corev1.PodSpec) (out []reference) {
-	add := func(group, resource, name, by string) {
-		if name != "" && !slices.ContainsFunc(out, func(r reference) bool { return r.Resource == resource && r.name == name }) {
-			out = append(out, reference{gvr(group, "v1", resource), name, by})
+		got, err := l.apply(ctx, pod, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return nil, refused(fmt.Errorf("the API server would not take pod %s: %w", pod.Name, err), rejected(err))
 		}
-	}
-	add("", "serviceaccounts", spec.ServiceAccountName, "the pod")
-	if spec.RuntimeClassName != nil {
-		add("node.k8s.io", "runtimeclasses", *spec.RuntimeClassName, "the pod")
-	}
-	for _, v := range spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			add("", "persistentvolumeclaims", v.PersistentVolumeClaim.ClaimName, "volume "+v.Name)
+		if err := harmless(got); err != nil {
+			return nil, err
 		}
-		if v.ConfigMap != nil && !yes(v.ConfigMap.Optional) {
-			add("", "configmaps", v.ConfigMap.Name, "volume "+v.Name)
-		}
+		made = append(made, got)
 	}
-	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-		for _, e := range c.EnvFrom {
-			if e.ConfigMapRef != nil && !yes(e.ConfigMapRef.Optional) {
-				add("", "configmaps", e.ConfigMapRef.Name, "container "+c.Name)
-			}
-		}
-		for _, e := range c.Env {
-			if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil && !yes(e.ValueFrom.ConfigMapKeyRef.Optional) {
-				add("", "configmaps", e.ValueFrom.ConfigMapKeyRef.Name, "container "+c.Name)
-			}
-		}
+	if len(made) < 2 {
+		return nil, nil
 	}
-	return out
-}
-
-func yes(b *bool) bool { return b != nil && *b }
-
-// dryRun lets the API server judge the pod as if it were made: schema, quota, limits,
-// admission, Pod Security. Nothing is kept of it.
-func (l *Launcher) dryRun(ctx context.Context, pod *corev1.Pod) error {
-	made, err := l.apply(ctx, pod, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-	if err != nil {
-		return refused(fmt.Errorf("the API server would not take the canary: %w", err), rejected(err))
-	}
-	return harmless(made)
+	return l.quota(ctx, made)
 }
 
 // apply makes the pod by server-side apply, strictly and without force.

@@ -15,9 +15,9 @@ import (
 	"drkit/internal/errext"
 )
 
-// unrouted refuses a pod that a selector of the cluster matches. What could not be
+// unrouted refuses pods that a selector of the cluster matches. What could not be
 // looked at is told: nobody knows then.
-func (l *Launcher) unrouted(ctx context.Context, pod *corev1.Pod) (notes []string, err error) {
+func (l *Launcher) unrouted(ctx context.Context, all ...*corev1.Pod) (notes []string, err error) {
 	var claims []claim
 	for _, s := range selectors {
 		found, err := l.claims(ctx, s)
@@ -35,9 +35,12 @@ func (l *Launcher) unrouted(ctx context.Context, pod *corev1.Pod) (notes []strin
 		return notes, err
 	}
 	notes = append(notes, unseen...)
-	if by := matching(labels.Set(pod.Labels), append(claims, routers...)); len(by) > 0 {
-		return notes, refused(fmt.Errorf("the canary's labels %q are wanted by others: %s", labels.Set(pod.Labels), strings.Join(by, "; ")),
-			"keep fewer labels (canary.keep_labels), patch them, or give the canary a namespace of its own")
+	claims = append(claims, routers...)
+	for _, pod := range all {
+		if by := matching(labels.Set(pod.Labels), claims); len(by) > 0 {
+			return notes, refused(fmt.Errorf("the labels %q of pod %s are wanted by others: %s", labels.Set(pod.Labels), pod.Name, strings.Join(by, "; ")),
+				"keep fewer labels (canary.keep_labels), patch them, or give the canary a namespace of its own")
+		}
 	}
 	return notes, nil
 }

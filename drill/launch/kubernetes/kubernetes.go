@@ -1,5 +1,6 @@
 // Package kubernetes launches a canary on a cluster, as a bare Pod derived from the
-// release's own deploy files, and finds and removes it from any later process.
+// release's own deploy files, and finds and removes it from any later process. A canary
+// of a group (LeaderWorkerSet) is a leader and its workers, and one replica.
 //
 //	l, err := kubernetes.New(kubernetes.Options{Context: "euw1", Namespace: "dr-drill"})
 //	notes, err := l.Check(ctx, spec) // before the clock: changes nothing
@@ -44,11 +45,13 @@ const FieldManager = "drkit"
 const (
 	LabelRun        = "drkit.dev/run"
 	LabelReplica    = "drkit.dev/replica"
+	LabelWorker     = "drkit.dev/worker" // of a group's workers: their index, from 1
 	labelManaged    = "app.kubernetes.io/managed-by"
 	AnnotExpires    = "drkit.dev/expires"  // RFC 3339; a leftover after that is for gc
 	annotEndpoint   = "drkit.dev/endpoint" // where drkit reaches it
 	annotContainer  = "drkit.dev/container"
 	annotPort       = "drkit.dev/port"
+	annotSize       = "drkit.dev/group-size" // of a group's leader: how many pods the group has
 	annotDerived    = "drkit.dev/derived-from"
 	istioInject     = "sidecar.istio.io/inject"
 	defaultLifetime = 6 * time.Hour

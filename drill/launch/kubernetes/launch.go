@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,38 +20,55 @@ import (
 
 const applyPatch = types.ApplyPatchType
 
-// Launch makes the pod and returns at once; the replica tells how it fares. Selectors
-// are looked at again: somebody may have added one since Check.
+// Launch makes the pod and returns at once; the replica tells how it fares, and makes
+// the workers of a group once its leader has an address. Selectors are looked at again:
+// somebody may have added one since Check.
 func (l *Launcher) Launch(ctx context.Context, s drill.Spec) (drill.Replica, error) {
-	pod, err := Render(l.o, s)
+	r, err := l.launch(ctx, s)
 	if err != nil {
 		return nil, fmt.Errorf("launching %s: %w", s.Name, err)
 	}
-	if err := l.absent(ctx, pod.Name); err != nil {
-		return nil, fmt.Errorf("launching %s: %w", s.Name, err)
+	return r, nil
+}
+
+func (l *Launcher) launch(ctx context.Context, s drill.Spec) (*Replica, error) {
+	w, err := l.o.choose(s)
+	if err != nil {
+		return nil, err
 	}
-	if err := l.setPriority(ctx, pod); err != nil {
-		return nil, fmt.Errorf("launching %s: %w", s.Name, err)
+	all, err := l.o.render(w, s)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := l.unrouted(ctx, pod); err != nil {
-		return nil, fmt.Errorf("launching %s: %w", s.Name, err)
+	for _, pod := range all {
+		if err := l.absent(ctx, pod.Name); err != nil {
+			return nil, err
+		}
 	}
+	if err := l.setPriority(ctx, all...); err != nil {
+		return nil, err
+	}
+	if _, err := l.unrouted(ctx, all...); err != nil {
+		return nil, err
+	}
+	pod := all[0]
 	forward, err := l.forward(pod.Name, 0)
 	if err != nil {
-		return nil, fmt.Errorf("launching %s: %w", s.Name, err)
+		return nil, err
 	}
 	pod.Annotations[AnnotExpires] = l.o.expires(time.Now())
 	pod.Annotations[annotEndpoint] = forward.url()
 	made, err := l.apply(ctx, pod, metav1.PatchOptions{})
 	if err != nil {
 		forward.close()
-		return nil, errext.WithHint(fmt.Errorf("launching %s: the API server refused the pod: %w", s.Name, err), rejected(err))
+		return nil, errext.WithHint(fmt.Errorf("the API server refused the pod: %w", err), rejected(err))
 	}
-	r := l.replica(made, forward)
-	r.logPath = s.LogPath
+	r := l.newReplica(made, forward)
+	r.logPath, r.waiting = s.LogPath, recruits{all[1:], w.group.whenReady}
 	if err := harmless(made); err != nil {
-		return nil, errors.Join(fmt.Errorf("launching %s: %w", s.Name, err), r.Stop(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
 	}
+	r.watch()
 	return r, nil
 }
 
@@ -66,7 +86,7 @@ func (l *Launcher) absent(ctx context.Context, name string) error {
 	return fmt.Errorf("looking for pod %s: %w", name, err)
 }
 
-// Find lists the pods of a run, those that are ending too.
+// Find lists the replicas of a run, those that are ending too.
 func (l *Launcher) Find(ctx context.Context, run string) ([]drill.Replica, error) {
 	found, err := l.labelled(ctx, LabelRun+"="+run)
 	var out []drill.Replica
@@ -76,12 +96,29 @@ func (l *Launcher) Find(ctx context.Context, run string) ([]drill.Replica, error
 	return out, err
 }
 
-// Leftovers lists the pods of every run in the namespace.
+// Leftovers lists the replicas of every run in the namespace.
 func (l *Launcher) Leftovers(ctx context.Context) ([]*Replica, error) {
 	return l.labelled(ctx, LabelRun)
 }
 
+// labelled lists replicas: the pods of a group are one.
 func (l *Launcher) labelled(ctx context.Context, selector string) (out []*Replica, err error) {
+	all, err := l.listed(ctx, selector)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b *corev1.Pod) int { return strings.Compare(a.Labels[LabelWorker], b.Labels[LabelWorker]) }) // leaders first
+	for _, pod := range all {
+		of := func(r *Replica) bool { return belongs(pod, r.leader) }
+		if !slices.ContainsFunc(out, of) { // workers that have lost their leader are found by the first of them
+			out = append(out, l.newReplica(pod, nil))
+		}
+	}
+	return out, nil
+}
+
+// listed lists pods by their labels.
+func (l *Launcher) listed(ctx context.Context, selector string) (out []*corev1.Pod, err error) {
 	asked, cancel := asking(ctx)
 	defer cancel()
 	list, err := l.pods().List(asked, metav1.ListOptions{LabelSelector: selector})
@@ -93,7 +130,7 @@ func (l *Launcher) labelled(ctx context.Context, selector string) (out []*Replic
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, l.replica(pod, nil))
+		out = append(out, pod)
 	}
 	return out, nil
 }

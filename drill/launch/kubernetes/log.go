@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func (r *Replica) restarted() bool {
 
 // stream reads a log once, until it ends or breaks.
 func (r *Replica) stream(ctx context.Context, o *corev1.PodLogOptions, lines *logReader) error {
-	body, err := r.logs(ctx, o)
+	body, err := r.l.logs(ctx, r.name, o)
 	if err != nil {
 		return err
 	}
@@ -94,8 +95,8 @@ func (r *Replica) stream(ctx context.Context, o *corev1.PodLogOptions, lines *lo
 	return lines.read(body)
 }
 
-func (r *Replica) logs(ctx context.Context, o *corev1.PodLogOptions) (io.ReadCloser, error) {
-	return r.l.core.Get().Namespace(r.l.o.Namespace).Resource("pods").Name(r.name).SubResource("log").VersionedParams(o, parameters()).Stream(ctx)
+func (l *Launcher) logs(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
+	return l.core.Get().Namespace(l.o.Namespace).Resource("pods").Name(pod).SubResource("log").VersionedParams(o, parameters()).Stream(ctx)
 }
 
 // logReader cuts a log into lines and remembers where it was.
@@ -166,11 +167,13 @@ func (l *logReader) line(stamped string) {
 
 // Tail gives the last n lines of the log, fewer when there are fewer or when the log
 // cannot be read.
-func (r *Replica) Tail(n int) (out []string) {
-	ctx, cancel := asking(context.Background())
+func (r *Replica) Tail(n int) []string { return r.l.tail(context.Background(), r.name, r.container, n) }
+
+func (l *Launcher) tail(ctx context.Context, pod, container string, n int) []string {
+	ctx, cancel := asking(ctx)
 	defer cancel()
 	lines := int64(n)
-	body, err := r.logs(ctx, &corev1.PodLogOptions{Container: r.container, TailLines: &lines})
+	body, err := l.logs(ctx, pod, &corev1.PodLogOptions{Container: container, TailLines: &lines})
 	if err != nil {
 		return nil
 	}
@@ -182,21 +185,35 @@ func (r *Replica) Tail(n int) (out []string) {
 	return strings.Split(strings.TrimRight(string(bytes.ToValidUTF8(text, []byte("\uFFFD"))), "\n"), "\n")
 }
 
-// keepLog writes the whole log to a file before the pod goes, as far as it can be read:
-// a log that is lost keeps no pod alive.
+// keepLog writes the whole log to a file before the pod goes, as far as it can be read,
+// and those of a group's workers beside it: a log that is lost keeps no pod alive.
 func (r *Replica) keepLog(ctx context.Context) {
 	if r.logPath == "" {
 		return
 	}
+	r.l.keepLog(ctx, r.name, r.container, r.logPath)
+	if r.size < 2 {
+		return
+	}
+	all, _ := r.l.listed(ctx, r.selector())
+	for _, pod := range all {
+		if belongs(pod, r.leader) {
+			end := filepath.Ext(r.logPath)
+			r.l.keepLog(ctx, pod.Name, pod.Annotations[annotContainer], strings.TrimSuffix(r.logPath, end)+".worker-"+pod.Labels[LabelWorker]+end)
+		}
+	}
+}
+
+func (l *Launcher) keepLog(ctx context.Context, pod, container, path string) {
 	ctx, cancel := asking(ctx)
 	defer cancel()
 	limit := int64(maxLog)
-	body, err := r.logs(ctx, &corev1.PodLogOptions{Container: r.container, LimitBytes: &limit})
+	body, err := l.logs(ctx, pod, &corev1.PodLogOptions{Container: container, LimitBytes: &limit})
 	if err != nil {
 		return
 	}
 	defer body.Close()
-	f, err := os.OpenFile(r.logPath, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return
 	}

@@ -130,7 +130,7 @@ func TestMergedAsKubernetesDoes(t *testing.T) {
 // init containers; what is new follows.
 func TestMergeKeepsItsOrder(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "engine"}, {Name: "sidecar"}}}}
-	out, err := Patch{Name: "p", Data: []byte("spec: {containers: [{name: new}, {name: sidecar, image: s:2}]}")}.apply(pod)
+	out, err := Patch{Name: "p", Data: []byte("spec: {containers: [{name: new}, {name: sidecar, image: s:2}]}")}.apply(pod, corev1.PodSpec{})
 	if err != nil || len(out.Spec.Containers) != 3 {
 		t.Fatalf("%v %+v", err, out)
 	}
@@ -143,11 +143,11 @@ func TestMergeKeepsItsOrder(t *testing.T) {
 		"spec: {nodeSelector: {$patch: sideways}}":                    "want merge, replace or delete",
 		"spec: {containers: [{name: new, $setElementOrder/env: []}]}": "is not taken here",
 	} {
-		if _, err := (Patch{Name: "p", Data: []byte(patch)}).apply(pod); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := (Patch{Name: "p", Data: []byte(patch)}).apply(pod, corev1.PodSpec{}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", patch, err)
 		}
 	}
-	out, err = Patch{Name: "p", Data: []byte("spec: {containers: [{name: only}, {$patch: replace}]}")}.apply(pod)
+	out, err = Patch{Name: "p", Data: []byte("spec: {containers: [{name: only}, {$patch: replace}]}")}.apply(pod, corev1.PodSpec{})
 	if err != nil || len(out.Spec.Containers) != 1 || out.Spec.Containers[0].Name != "only" {
 		t.Errorf("%v %+v", err, out)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +23,10 @@ type Patch struct {
 }
 
 // apply patches a pod. The result is read strictly: a patch cannot put in what no pod has.
-func (p Patch) apply(pod *corev1.Pod) (*corev1.Pod, error) {
-	patched, err := p.patched(pod)
+// other is the rest of its group: what a strategic merge patch says of a container that
+// only the other pods have is for them.
+func (p Patch) apply(pod *corev1.Pod, other corev1.PodSpec) (*corev1.Pod, error) {
+	patched, err := p.patched(pod, other)
 	if err != nil {
 		return nil, errext.WithHint(errext.WithStatus(fmt.Errorf("patch %s: %w", p.Name, err), errext.Usage),
 			"a patch is a part of a Pod (metadata, spec), or a list of JSON patch operations on one")
@@ -31,7 +34,7 @@ func (p Patch) apply(pod *corev1.Pod) (*corev1.Pod, error) {
 	return patched, nil
 }
 
-func (p Patch) patched(pod *corev1.Pod) (*corev1.Pod, error) {
+func (p Patch) patched(pod *corev1.Pod, other corev1.PodSpec) (*corev1.Pod, error) {
 	before, err := json.Marshal(pod)
 	if err != nil {
 		return nil, err
@@ -55,10 +58,33 @@ func (p Patch) patched(pod *corev1.Pod) (*corev1.Pod, error) {
 	if err := errors.Join(json.Unmarshal(before, &fields), json.Unmarshal(change, &patch)); err != nil {
 		return nil, err
 	}
+	leaveOut(patch, "containers", containerNames(other.Containers), containerNames(pod.Spec.Containers))
+	leaveOut(patch, "initContainers", containerNames(other.InitContainers), containerNames(pod.Spec.InitContainers))
 	if fields, err = merged(fields, patch, reflect.TypeFor[corev1.Pod](), ""); err != nil {
 		return nil, err
 	}
 	return podFrom(fields)
+}
+
+// leaveOut takes the containers out of a patch that others have and the pod has not.
+func leaveOut(patch map[string]any, list string, others, own []string) {
+	spec, _ := patch["spec"].(map[string]any)
+	entries, ok := spec[list].([]any)
+	if !ok {
+		return
+	}
+	spec[list] = slices.DeleteFunc(entries, func(e any) bool {
+		fields, _ := e.(map[string]any)
+		name, _ := fields["name"].(string)
+		return slices.Contains(others, name) && !slices.Contains(own, name)
+	})
+}
+
+func containerNames(list []corev1.Container) (names []string) {
+	for _, c := range list {
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 func podIn(text []byte) (*corev1.Pod, error) {

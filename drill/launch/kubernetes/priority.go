@@ -59,8 +59,8 @@ func (o Options) priority(classes []priorityClass) (name string, err error) {
 
 const makeClass = "make one: kubectl create priorityclass drkit-canary --value=-10 --preemption-policy=Never"
 
-// setPriority puts the class into a pod. The cluster then gives it the class's policy.
-func (l *Launcher) setPriority(ctx context.Context, pod *corev1.Pod) error {
+// setPriority puts the class into pods. The cluster then gives them the class's policy.
+func (l *Launcher) setPriority(ctx context.Context, all ...*corev1.Pod) error {
 	var classes []priorityClass
 	err := l.each(ctx, gvr("scheduling.k8s.io", "v1", "priorityclasses"), "", func(u unstructured.Unstructured) error {
 		c := priorityClass{name: u.GetName()}
@@ -74,7 +74,9 @@ func (l *Launcher) setPriority(ctx context.Context, pod *corev1.Pod) error {
 	if apierrors.IsForbidden(err) && l.o.PriorityClass != "" {
 		// Not to be looked at: the API server compares the class's policy with the
 		// pod's own, and refuses the pod when the class may pre-empt.
-		pod.Spec.PriorityClassName = l.o.PriorityClass
+		for _, pod := range all {
+			pod.Spec.PriorityClassName = l.o.PriorityClass
+		}
 		return nil
 	}
 	if err != nil {
@@ -84,9 +86,10 @@ func (l *Launcher) setPriority(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	pod.Spec.PriorityClassName = name
-	if name == "" {
-		pod.Spec.PreemptionPolicy = nil // the cluster's own; nothing is lower than this pod
+	for _, pod := range all {
+		if pod.Spec.PriorityClassName = name; name == "" {
+			pod.Spec.PreemptionPolicy = nil // the cluster's own; nothing is lower than this pod
+		}
 	}
 	return nil
 }

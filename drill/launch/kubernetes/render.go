@@ -22,35 +22,68 @@ import (
 // knows run and name finds it.
 func PodName(run, name string) string { return "drkit-" + name + "-" + strings.ToLower(run) }
 
-// Render derives a replica's pod from the deploy files of a spec. It asks no cluster:
-// the priority class, the endpoint and the expiry are set when the pod is made.
-func Render(o Options, s drill.Spec) (*corev1.Pod, error) {
+// Render derives a replica's pods from the deploy files of a spec: one, or the leader of
+// a group and its workers in order. It asks no cluster: the priority class, the endpoint
+// and the expiry are set when a pod is made, and so is the leader's address.
+func Render(o Options, s drill.Spec) ([]*corev1.Pod, error) {
 	w, err := o.choose(s)
 	if err != nil {
 		return nil, err
 	}
-	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: w.template.Spec}
-	pod.Labels, pod.Annotations = o.kept(w.template.Labels), o.kept(w.template.Annotations)
+	return o.render(w, s)
+}
+
+func (o Options) render(w workload, s drill.Spec) (all []*corev1.Pod, err error) {
+	for index := range max(1, w.group.size) {
+		pod, err := o.member(w, s, index)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, pod)
+	}
+	return all, nil
+}
+
+// member renders one pod of a workload: its only one or a group's leader for 0, else a
+// worker.
+func (o Options) member(w workload, s drill.Spec, index int) (*corev1.Pod, error) {
+	template, engine, other := w.template, w.container, w.group.worker
+	if index > 0 {
+		template, engine, other = w.group.worker, w.group.engine, w.template
+	}
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: *template.Spec.DeepCopy()}
+	pod.Labels, pod.Annotations = o.kept(template.Labels), o.kept(template.Annotations)
 	for _, p := range o.Patches {
-		if pod, err = p.apply(pod); err != nil {
+		var err error
+		if pod, err = p.apply(pod, other.Spec); err != nil {
 			return nil, err
 		}
 	}
-	if !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == w.container }) {
-		return nil, fmt.Errorf("no container %s is left after the patches", w.container)
+	if !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == engine }) {
+		return nil, fmt.Errorf("no container %s is left after the patches", engine)
 	}
 	o.alone(&pod.Spec)
+	if w.group.size > 0 {
+		inGroup(&pod.Spec, w.group.size, index)
+	}
 	offline(&pod.Spec, s.Env)
 	if err := pin(&pod.Spec, s.Images); err != nil {
 		return nil, err
 	}
-	o.identify(pod, s, w)
-	port, err := enginePort(&pod.Spec, w.container, w.GetKind())
-	if err != nil {
-		return nil, err
+	o.identify(pod, s, w, index)
+	pod.Annotations[annotContainer] = engine
+	if index == 0 {
+		port, err := enginePort(&pod.Spec, engine, w.GetKind())
+		if err != nil {
+			return nil, err
+		}
+		pod.Annotations[annotPort] = strconv.Itoa(port)
 	}
-	pod.Annotations[annotPort] = strconv.Itoa(port)
-	return pod, errors.Join(readsOfItself(pod), valid(pod))
+	errs := []error{readsOfItself(pod), valid(pod)}
+	if w.group.size > 1 {
+		errs = append(errs, groupNames(pod, w.GetName()))
+	}
+	return pod, errors.Join(errs...)
 }
 
 // kept are the labels or annotations of production that were named to be kept. All
@@ -66,9 +99,8 @@ func (o Options) kept(all map[string]string) map[string]string {
 }
 
 // identify gives the pod its name and what Find looks for.
-func (o Options) identify(pod *corev1.Pod, s drill.Spec, w workload) {
-	pod.Name, pod.GenerateName, pod.Namespace = PodName(s.Run, s.Name), "", o.Namespace
-	pod.ObjectMeta = metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: pod.Annotations}
+func (o Options) identify(pod *corev1.Pod, s drill.Spec, w workload, index int) {
+	pod.ObjectMeta = metav1.ObjectMeta{Name: PodName(s.Run, s.Name), Namespace: o.Namespace, Labels: pod.Labels, Annotations: pod.Annotations}
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}
@@ -76,7 +108,13 @@ func (o Options) identify(pod *corev1.Pod, s drill.Spec, w workload) {
 		pod.Annotations = map[string]string{}
 	}
 	pod.Labels[LabelRun], pod.Labels[LabelReplica], pod.Labels[labelManaged] = s.Run, s.Name, FieldManager
-	pod.Annotations[annotContainer], pod.Annotations[annotDerived] = w.container, w.String()
+	pod.Annotations[annotDerived] = w.String()
+	if index > 0 {
+		pod.Name += "-" + strconv.Itoa(index)
+		pod.Labels[LabelWorker] = strconv.Itoa(index)
+	} else if w.group.size > 1 {
+		pod.Annotations[annotSize] = strconv.Itoa(w.group.size)
+	}
 }
 
 // graceful is the longest time that a canary gets to end: it has no users.

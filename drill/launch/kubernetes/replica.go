@@ -13,28 +13,37 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drkit/drill"
 )
 
-// Replica is a pod that drkit made, in this process or an earlier one.
+// Replica is a pod that drkit made, in this process or an earlier one, with the workers
+// of its group where it is a leader.
 type Replica struct {
 	l         *Launcher
-	name      string // of the pod
+	name      string // of the pod; of a group the leader
 	run, id   string
 	uid       string
+	leader    types.UID // of its group; of a worker that has lost it too
 	container string
 	port      int
 	expires   time.Time // the zero value: not said
 	logPath   string    // where the log is kept when the pod goes; "": nowhere
 	adopted   string    // endpoint that an earlier process gave it
+	size      int       // pods of the group; 1: no group
 
 	watching sync.Once
 	exited   chan struct{}
 	over     sync.Once
-	stopping sync.Mutex
+	stopping sync.Mutex // guards stopped and waiting, and a stop as a whole
+	stopped  bool
+	waiting  recruits
 
 	mu      sync.Mutex
+	workers []worker
+	unmade  string      // why a worker could not be made yet
+	lost    string      // workers that are not there any more
 	pod     *corev1.Pod // as last seen
 	events  []corev1.Event
 	state   string
@@ -50,14 +59,12 @@ var (
 	_ drill.Milestones = (*Replica)(nil)
 )
 
-// replica watches a pod. forward is nil for one that another process made.
-func (l *Launcher) replica(pod *corev1.Pod, f *forward) *Replica {
+// newReplica is the replica of a pod. forward is nil for one that another process made.
+func (l *Launcher) newReplica(pod *corev1.Pod, f *forward) *Replica {
 	r := &Replica{l: l, name: pod.Name, run: pod.Labels[LabelRun], id: pod.Labels[LabelReplica], uid: string(pod.UID), container: pod.Annotations[annotContainer],
-		port: portOf(pod.Annotations), adopted: pod.Annotations[annotEndpoint], pod: pod, exited: make(chan struct{}), since: map[string]time.Time{}, forward: f}
+		port: portOf(pod.Annotations), adopted: pod.Annotations[annotEndpoint], pod: pod, size: sizeOf(pod), exited: make(chan struct{}), since: map[string]time.Time{}, forward: f}
+	r.leader = leaderOf(pod)
 	r.expires, _ = time.Parse(time.RFC3339, pod.Annotations[AnnotExpires])
-	if f != nil {
-		r.watch()
-	}
 	return r
 }
 
@@ -193,6 +200,7 @@ func (r *Replica) look(ctx context.Context, n int) {
 	if pod.Status.PodIP != "" && n%5 == 0 {
 		routed, _ = r.l.routedTo(ctx, pod)
 	}
+	r.lookAtWorkers(ctx, pod, n%5 == 0)
 	r.saw(pod, events, routed, time.Now())
 	if how := ended(pod, r.container); how != "" {
 		r.end(how)
@@ -215,7 +223,7 @@ func (r *Replica) saw(pod *corev1.Pod, events []corev1.Event, routed string, now
 			r.since[t.Class] = now
 		}
 	}
-	for _, m := range milestones(pod, r.events) {
+	for _, m := range r.groupMilestones() {
 		if !slices.ContainsFunc(r.stones, func(old drill.Milestone) bool { return old.Name == m.Name }) {
 			m.At = now
 			r.stones = append(r.stones, m)
@@ -239,18 +247,23 @@ func (r *Replica) Trouble() (drill.Trouble, bool) {
 		return drill.Trouble{}, false
 	}
 	t := all[0]
-	if first, known := r.since[t.Class]; known && t.waits && time.Since(first) >= patience && !scaling(r.events) {
+	if first, known := r.since[t.Class]; known && t.waits && time.Since(first) >= patience && !r.scaling() {
 		t.Fatal = true
 	}
 	return t.Trouble, true
 }
 
 func (r *Replica) troubles() []trouble {
-	if r.routed != "" {
-		return []trouble{{Trouble: drill.Trouble{Class: "Routed", Line: "EndpointSlice " + r.routed + " names the canary's pod", Fatal: true,
-			Hint: "requests of users could reach the canary: find the Service of that slice, and what selects the pod"}}}
+	pod, slice := "the canary's pod", r.routed
+	if slice == "" {
+		pod, slice = r.routedWorker()
 	}
-	return troubles(r.pod, r.events, r.container)
+	if slice != "" {
+		return []trouble{fatal("Routed", "EndpointSlice "+slice+" names "+pod, "requests of users could reach the canary: find the Service of that slice, and what selects the pod")}
+	}
+	all := append(troubles(r.pod, r.events, r.container), r.workerTroubles()...)
+	slices.SortStableFunc(all, func(a, b trouble) int { return rank(a) - rank(b) })
+	return all
 }
 
 // Milestones are the moments of the start that were seen so far. It looks once more
@@ -291,6 +304,16 @@ func eventOf(u unstructured.Unstructured) corev1.Event {
 		e.LastTimestamp = metav1.NewTime(at)
 	}
 	return e
+}
+
+// scaling reports that something adds nodes for a pod of the replica.
+func (r *Replica) scaling() bool {
+	return scaling(r.events) || slices.ContainsFunc(r.workers, func(w worker) bool { return scaling(w.events) })
+}
+
+// selector matches the pods of the replica.
+func (r *Replica) selector() string {
+	return LabelRun + "=" + r.run + "," + LabelReplica + "=" + r.id
 }
 
 func (r *Replica) String() string { return fmt.Sprintf("pod %s of run %s", r.Pod(), r.run) }

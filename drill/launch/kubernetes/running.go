@@ -44,13 +44,21 @@ func (l *Launcher) Running(ctx context.Context, s drill.Spec) ([]Running, error)
 	var all []Running
 	err = l.eachSelected(ctx, namespace, selector, func(pod *corev1.Pod) {
 		if pod.Labels[LabelRun] == "" && pod.DeletionTimestamp == nil {
-			all = append(all, compare(pod, w.template.Spec))
+			all = append(all, compare(pod, w.specOf(pod)))
 		}
 	})
 	if err == nil && len(all) == 0 {
 		err = fmt.Errorf("no pod of %s runs in namespace %s", w, namespace)
 	}
 	return all, err
+}
+
+// specOf is the template that a pod of production should have been made by.
+func (w workload) specOf(pod *corev1.Pod) corev1.PodSpec {
+	if index := pod.Labels[lwsGroup+"worker-index"]; w.group.size > 1 && index != "0" {
+		return w.group.worker.Spec
+	}
+	return w.template.Spec
 }
 
 // Owner is the GitOps controller that manages production's workload in the cluster: it
@@ -88,7 +96,7 @@ func (l *Launcher) Owner(ctx context.Context, s drill.Spec) (o gitops.Owner, ok 
 func podsOf(o object) (string, error) {
 	switch o.GetKind() {
 	case "LeaderWorkerSet":
-		return "leaderworkerset.sigs.k8s.io/name=" + o.GetName() + ",leaderworkerset.sigs.k8s.io/worker-index=0", nil
+		return lwsGroup + "name=" + o.GetName(), nil
 	case "InferenceService":
 		return "serving.kserve.io/inferenceservice=" + o.GetName() + ",component=predictor", nil
 	case "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Rollout":

@@ -53,9 +53,24 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestCompareGroup: each pod of a group against the template that it was made by.
+func TestCompareGroup(t *testing.T) {
+	w, err := Options{}.choose(groupSpec(groupYAML))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for index, want := range map[string]string{"0": "leader", "1": "worker", "2": "worker"} {
+		pod := &corev1.Pod{}
+		pod.Labels = map[string]string{"leaderworkerset.sigs.k8s.io/worker-index": index}
+		if got := w.specOf(pod).Containers[0].Name; got != want {
+			t.Errorf("pod %s is compared with the %s's template, want the %s's", index, got, want)
+		}
+	}
+}
+
 func TestPodsOf(t *testing.T) {
 	for file, want := range map[string]string{"deployment.yaml Deployment": "app=chat", "statefulset.yaml StatefulSet": "app=chat",
-		"lws.yaml LeaderWorkerSet": "leaderworkerset.sigs.k8s.io/name=chat,leaderworkerset.sigs.k8s.io/worker-index=0", "kserve.yaml InferenceService": "serving.kserve.io/inferenceservice=chat,component=predictor"} {
+		"lws.yaml LeaderWorkerSet": "leaderworkerset.sigs.k8s.io/name=chat", "kserve.yaml InferenceService": "serving.kserve.io/inferenceservice=chat,component=predictor"} {
 		name, kind, _ := strings.Cut(file, " ")
 		w, err := Options{Workload: kind + "/chat", Container: ""}.choose(spec(t, name, kind, "chat", containerOf[kind]))
 		if err != nil {

@@ -18,13 +18,15 @@ import (
 
 const stopEvery = 250 * time.Millisecond
 
-// Stop deletes the pod and returns nil once its absence is seen: the pod is answered
-// with "not found" and no pod with the labels of the replica is listed. It deletes just
-// the pod that it knows; one of the same name that somebody made since stays, and is an
-// error. It does not force: a pod that a lost node may still run is not gone.
+// Stop deletes the pod, and those of its group, and returns nil once their absence is
+// seen: each is answered with "not found" and no pod with the labels of the replica is
+// listed. It deletes just the pods that it knows; one of the same name that somebody
+// made since stays, and is an error. It does not force: a pod that a lost node may still
+// run is not gone.
 func (r *Replica) Stop(ctx context.Context) error {
 	r.stopping.Lock()
 	defer r.stopping.Unlock()
+	r.stopped = true
 	r.keepLog(ctx)
 	if err := r.remove(ctx); err != nil {
 		return errext.WithStatus(fmt.Errorf("stopping %s: %w", r.id, err), errext.Unclean)
@@ -33,14 +35,17 @@ func (r *Replica) Stop(ctx context.Context) error {
 	return nil
 }
 
+// doomed is a pod that is to go.
+type doomed struct {
+	name  string
+	uid   types.UID
+	asked bool
+}
+
 func (r *Replica) remove(ctx context.Context) error {
-	asked, last := false, error(nil)
+	all, last := []doomed{{name: r.name, uid: types.UID(r.uid)}}, error(nil)
 	for {
-		if !asked {
-			last = r.delete(ctx)
-			asked = last == nil
-		}
-		gone, err := r.gone(ctx)
+		gone, err := r.removed(ctx, &all)
 		switch {
 		case gone:
 			return nil
@@ -55,18 +60,51 @@ func (r *Replica) remove(ctx context.Context) error {
 			if last != nil {
 				err = fmt.Errorf("%w (last answer: %w)", err, last)
 			}
-			return errext.WithHint(err, fmt.Sprintf("kubectl --context %s -n %s get pod %s; a pod that stays Terminating waits for its node: look at the node before you force anything", r.l.o.Context, r.l.o.Namespace, r.name))
+			return errext.WithHint(err, fmt.Sprintf("kubectl --context %s -n %s get pod -l %s; a pod that stays Terminating waits for its node: look at the node before you force anything", r.l.o.Context, r.l.o.Namespace, r.selector()))
 		case <-time.After(stopEvery):
 		}
 	}
 }
 
+// removed asks once for what is left to be deleted, adds workers to it that it did not
+// know of, and looks whether all are absent, in both ways.
+func (r *Replica) removed(ctx context.Context, all *[]doomed) (bool, error) {
+	left, err := r.l.listed(ctx, r.selector())
+	if err != nil {
+		return false, err
+	}
+	for _, pod := range left {
+		known := slices.ContainsFunc(*all, func(d doomed) bool { return d.uid == pod.UID })
+		if !known && belongs(pod, r.leader) {
+			*all = append(*all, doomed{name: pod.Name, uid: pod.UID})
+		}
+	}
+	var errs []error
+	gone := true
+	for i := range *all {
+		d := &(*all)[i]
+		if !d.asked {
+			err := r.l.delete(ctx, d)
+			d.asked = err == nil
+			errs = append(errs, err)
+		}
+		absent, err := r.l.gone(ctx, d)
+		errs = append(errs, err)
+		gone = gone && absent
+	}
+	if err := errors.Join(errs...); err != nil || !gone {
+		return false, err
+	}
+	left, err = r.l.listed(ctx, r.selector())
+	return err == nil && len(left) == 0, err
+}
+
 // delete asks for the deletion of this very pod.
-func (r *Replica) delete(ctx context.Context) error {
+func (l *Launcher) delete(ctx context.Context, d *doomed) error {
 	asked, cancel := asking(ctx)
 	defer cancel()
-	foreground, uid := metav1.DeletePropagationForeground, types.UID(r.uid)
-	err := r.l.pods().Delete(asked, r.name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &uid}})
+	foreground := metav1.DeletePropagationForeground
+	err := l.pods().Delete(asked, d.name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &d.uid}})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // a conflict: another pod has the name, and gone says so
 		return nil
 	}
@@ -75,19 +113,18 @@ func (r *Replica) delete(ctx context.Context) error {
 
 var errOther = errors.New("another pod has its name")
 
-// gone looks whether the pod is absent, in both ways.
-func (r *Replica) gone(ctx context.Context) (bool, error) {
+// gone reports that the API server knows no such pod.
+func (l *Launcher) gone(ctx context.Context, d *doomed) (bool, error) {
 	asked, cancel := asking(ctx)
 	defer cancel()
-	u, err := r.l.pods().Get(asked, r.name, metav1.GetOptions{})
+	u, err := l.pods().Get(asked, d.name, metav1.GetOptions{})
 	switch {
-	case err == nil && string(u.GetUID()) != r.uid:
-		return false, fmt.Errorf("%w: %s, with another UID: somebody made it since, and it stays", errOther, r.Pod())
-	case !apierrors.IsNotFound(err):
-		return false, err
+	case err == nil && u.GetUID() != d.uid:
+		return false, fmt.Errorf("%w: %s/%s, with another UID: somebody made it since, and it stays", errOther, l.o.Namespace, d.name)
+	case apierrors.IsNotFound(err):
+		return true, nil
 	}
-	left, err := r.l.labelled(ctx, LabelRun+"="+r.run+","+LabelReplica+"="+r.id)
-	return err == nil && len(left) == 0, err
+	return false, err
 }
 
 // UndoKind is the kind of undo that removes what a run launched on a cluster.

@@ -19,6 +19,8 @@ type workload struct {
 	object
 	template  corev1.PodTemplateSpec
 	container string // the engine's
+	group     group
+	notes     []string // what production's pods have and the canary's may not
 }
 
 // templates says where each kind has its pod template, and what else a pod of it gets
@@ -59,23 +61,27 @@ func statefulSet(o object) (corev1.PodTemplateSpec, error) {
 	if err != nil {
 		return t, err
 	}
-	claims, _, err := unstructured.NestedSlice(o.Object, "spec", "volumeClaimTemplates")
+	return t, ownVolumes(o, &t.Spec, "spec", "volumeClaimTemplates")
+}
+
+func ownVolumes(o object, spec *corev1.PodSpec, path ...string) error {
+	claims, _, err := unstructured.NestedSlice(o.Object, path...)
 	if err != nil {
-		return t, err
+		return err
 	}
 	for _, c := range claims {
 		fields, _ := c.(map[string]any)
 		delete(fields, "status")
 		var claim corev1.PersistentVolumeClaim
 		if err := into(fields, &claim); err != nil {
-			return t, fmt.Errorf("volumeClaimTemplates: %w", err)
+			return fmt.Errorf("volumeClaimTemplates: %w", err)
 		}
 		v := corev1.Volume{Name: claim.Name}
 		v.Ephemeral = &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: claim.Spec}}
-		t.Spec.Volumes = slices.DeleteFunc(t.Spec.Volumes, func(old corev1.Volume) bool { return old.Name == v.Name })
-		t.Spec.Volumes = append(t.Spec.Volumes, v)
+		spec.Volumes = slices.DeleteFunc(spec.Volumes, func(old corev1.Volume) bool { return old.Name == v.Name })
+		spec.Volumes = append(spec.Volumes, v)
 	}
-	return t, nil
+	return nil
 }
 
 // choose finds the workload of the deploy files that the canary is derived from, and
@@ -131,8 +137,29 @@ func (o Options) read(c object, engines []drill.DeployEngine) (workload, error) 
 		return workload{}, errext.WithHint(fmt.Errorf("%s: %w", c, err), cmp.Or(errext.Hint(err), "compare it with what the cluster runs: kubectl get pod -o yaml"))
 	}
 	w := workload{object: c, template: t}
+	if c.GetKind() == "LeaderWorkerSet" {
+		if w.group, err = groupOf(c); err != nil {
+			return w, errext.WithHint(fmt.Errorf("%s: %w", c, err), "compare it with what the cluster runs: kubectl get leaderworkerset -o yaml")
+		}
+		w.group.engine, w.notes = w.workerEngine(engines), w.group.unlike
+	}
 	w.container, err = o.engine(w, engines)
 	return w, err
+}
+
+// workerEngine is the container of a group's workers that runs the engine's part: the
+// one that is known to, else the first.
+func (w workload) workerEngine(engines []drill.DeployEngine) string {
+	list := w.group.worker.Spec.Containers
+	for _, c := range list {
+		if slices.ContainsFunc(engines, func(e drill.DeployEngine) bool { return w.starts(e) && e.Container == c.Name }) {
+			return c.Name
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0].Name
 }
 
 // ownPod is the way out for everything that drkit cannot derive.
