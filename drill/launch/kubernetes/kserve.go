@@ -14,9 +14,12 @@ import (
 // modelMount is where KServe puts the model.
 const modelMount = "/mnt/models"
 
+// predictorKeys are KServe's own in a predictor; the rest is a pod's specification.
+var predictorKeys = []string{"minReplicas", "maxReplicas", "scaleTarget", "scaleMetric", "scaleMetricType", "autoScaling", "containerConcurrency", "timeout",
+	"canaryTrafficPercent", "logger", "batcher", "labels", "annotations", "deploymentStrategy", "storageUri", "storageUris", "model"}
+
 // inferenceService renders a predictor that brings its own containers. One that names
-// a model and leaves the container to a ServingRuntime is put together by KServe's
-// controller and its webhook, from what lies in the cluster: that is not guessed.
+// a model is rendered with its runtime (byRuntime).
 func inferenceService(o object) (t corev1.PodTemplateSpec, err error) {
 	predictor, found, err := unstructured.NestedMap(o.Object, "spec", "predictor")
 	if err != nil || !found {
@@ -26,11 +29,9 @@ func inferenceService(o object) (t corev1.PodTemplateSpec, err error) {
 		return t, severalNodes("spec.predictor.workerSpec")
 	}
 	if predictor["containers"] == nil {
-		return t, errext.WithHint(errors.New("its predictor has no containers of its own: KServe puts them together from a ServingRuntime"), ownPod)
+		return t, errext.WithHint(errors.New("its predictor has neither containers nor a model: KServe puts its container together itself"), ownPod)
 	}
-	// What is KServe's own in a predictor; the rest is a pod's specification.
-	for _, name := range []string{"minReplicas", "maxReplicas", "scaleTarget", "scaleMetric", "scaleMetricType", "autoScaling", "containerConcurrency", "timeout",
-		"canaryTrafficPercent", "logger", "batcher", "labels", "annotations", "deploymentStrategy", "storageUri", "storageUris", "model"} {
+	for _, name := range predictorKeys {
 		if name == "storageUris" && predictor[name] != nil {
 			return t, errext.WithHint(errors.New("KServe's webhook brings the model in by storageUris"), ownPod)
 		}

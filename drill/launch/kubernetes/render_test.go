@@ -185,7 +185,8 @@ func TestNotRendered(t *testing.T) {
 		{"no YAML", Options{}, specOf("kind: [", engine), "k8s/all.yaml"},
 		{"a key twice", Options{}, specOf("kind: A\nkind: B\napiVersion: v1", engine), "k8s/all.yaml"},
 		{"an unknown kind", Options{Workload: "RayService/a"}, specOf("apiVersion: ray.io/v1\nkind: RayService\nmetadata: {name: a}"), "cannot be turned into a bare pod"},
-		{"by a runtime", Options{}, kserve("{predictor: {model: {storageUri: 's3://b/m'}}}"), "ServingRuntime"},
+		{"a runtime that is not told", Options{}, kserve("{predictor: {model: {storageUri: 's3://b/m'}}}"), "names no runtime"},
+		{"by KServe alone", Options{}, kserve("{predictor: {huggingface: {}}}"), "neither containers nor a model"},
 		{"several nodes", Options{}, kserve("{predictor: {workerSpec: {}, containers: []}}"), "several pods"},
 		{"from a bucket", Options{}, kserve("{predictor: {containers: [{name: a, image: '1.example/llm/vllm:v0.32.0', env: [{name: STORAGE_URI, value: 's3://b/m'}]}]}}"), "s3://"},
 		{"presets", Options{Workload: "LLMInferenceService/a"}, specOf("apiVersion: serving.kserve.io/v1alpha1\nkind: LLMInferenceService\nmetadata: {name: a}\nspec: {model: {uri: 'hf://a/b'}}"), "spec.template"},
@@ -259,6 +260,7 @@ func FuzzRender(f *testing.F) {
 		f.Add(data)
 	}
 	f.Add([]byte(groupYAML))
+	f.Add([]byte(runtimeYAML + modelYAML))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := specOf(string(data))
 		for _, o := range []Options{{Workload: "chat"}, {Workload: "LLMInferenceService/chat-llm"}} {

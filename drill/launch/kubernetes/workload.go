@@ -96,15 +96,20 @@ func (o Options) choose(s drill.Spec) (workload, error) {
 		all = append(all, found...)
 	}
 	found := o.candidates(all, s.Engines)
+	if o.Workload == "" { // a runtime is not run by itself: its InferenceServices are
+		found = slices.DeleteFunc(found, func(c object) bool { return strings.HasSuffix(c.GetKind(), "ServingRuntime") })
+	}
 	switch {
 	case len(found) == 0 && o.Workload != "":
 		return workload{}, errext.WithHint(fmt.Errorf("the deploy files have no workload %s", o.Workload), "they have "+names(all)+"; see canary.workload")
+	case len(found) == 0 && withoutRuntime(all) != nil:
+		return workload{}, withoutRuntime(all)
 	case len(found) == 0:
 		return workload{}, errext.WithHint(errors.New("no workload of the deploy files is known to start an engine"), "they have "+names(all)+"; name one as canary.workload: Kind/name")
 	case len(found) > 1:
 		return workload{}, errext.WithHint(fmt.Errorf("several workloads of the deploy files start an engine: %s", names(found)), "name the one to rehearse as canary.workload: Kind/name")
 	}
-	return o.read(found[0], s.Engines)
+	return o.read(found[0], all, s.Engines)
 }
 
 // candidates are the workloads that were named, else those that start an engine. What
@@ -112,7 +117,7 @@ func (o Options) choose(s drill.Spec) (workload, error) {
 func (o Options) candidates(all []object, engines []drill.DeployEngine) (found []object) {
 	for _, c := range all {
 		named := c.GetKind()+"/"+c.GetName() == o.Workload || c.GetName() == o.Workload && templates[c.GetKind()] != nil
-		if o.Workload != "" && named || o.Workload == "" && slices.ContainsFunc(engines, c.starts) {
+		if o.Workload != "" && named || o.Workload == "" && startsAny(c, all, engines) {
 			found = append(found, c)
 		}
 	}
@@ -123,27 +128,59 @@ func (o Options) candidates(all []object, engines []drill.DeployEngine) (found [
 	})
 }
 
+// startsAny reports that a workload starts one of the engines, by its runtime perhaps.
+func startsAny(c object, all []object, engines []drill.DeployEngine) bool {
+	if ofModel(c) != nil {
+		if r, err := runtimeOf(c, all); err == nil && slices.ContainsFunc(engines, r.starts) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(engines, c.starts)
+}
+
+// withoutRuntime says of an InferenceService why its runtime is not known; nil where
+// every one has its own among the files.
+func withoutRuntime(all []object) error {
+	for _, c := range all {
+		if ofModel(c) == nil {
+			continue
+		}
+		if _, err := runtimeOf(c, all); err != nil {
+			return errext.WithHint(fmt.Errorf("%s: %w", c, err), errext.Hint(err))
+		}
+	}
+	return nil
+}
+
 func (o object) starts(e drill.DeployEngine) bool {
 	return e.Path == o.Path && e.Kind == o.GetKind() && e.Name == o.GetName()
 }
 
-func (o Options) read(c object, engines []drill.DeployEngine) (workload, error) {
+func (o Options) read(c object, all []object, engines []drill.DeployEngine) (workload, error) {
 	template := templates[c.GetKind()]
 	if template == nil {
 		return workload{}, errext.WithHint(fmt.Errorf("%s: a %s cannot be turned into a bare pod", c, c.GetKind()), ownPod)
 	}
-	t, err := template(c)
+	w := workload{object: c}
+	var err error
+	if ofModel(c) != nil {
+		w.container = engineContainer
+		w.template, w.notes, err = byRuntime(c, all)
+	} else {
+		w.template, err = template(c)
+	}
 	if err != nil {
 		return workload{}, errext.WithHint(fmt.Errorf("%s: %w", c, err), cmp.Or(errext.Hint(err), "compare it with what the cluster runs: kubectl get pod -o yaml"))
 	}
-	w := workload{object: c, template: t}
 	if c.GetKind() == "LeaderWorkerSet" {
 		if w.group, err = groupOf(c); err != nil {
 			return w, errext.WithHint(fmt.Errorf("%s: %w", c, err), "compare it with what the cluster runs: kubectl get leaderworkerset -o yaml")
 		}
 		w.group.engine, w.notes = w.workerEngine(engines), w.group.unlike
 	}
-	w.container, err = o.engine(w, engines)
+	if w.container == "" || o.Container != "" {
+		w.container, err = o.engine(w, engines)
+	}
 	return w, err
 }
 
