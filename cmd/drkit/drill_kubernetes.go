@@ -35,7 +35,7 @@ func deployed(svc *service.Service, r *service.Region) (*step.Deployed, error) {
 		return nil, fmt.Errorf("canary of region %s: %w", r.Name, err)
 	}
 	pull := pulled{svc, r}
-	return &step.Deployed{Launcher: l, Undo: l.Undo, Images: pull.images, Local: c.Reach != kubernetes.Direct,
+	return &step.Deployed{Launcher: l, Undo: l.Undo, Images: pull.images, Serves: l.Serves, Local: c.Reach != kubernetes.Direct,
 		Check: func(ctx context.Context, s drill.Spec) ([]string, error) {
 			notes, err := l.Check(ctx, s)
 			if err != nil {

@@ -28,6 +28,9 @@ type Deployed struct {
 	// Running looks at production's own pods; nil: nobody does.
 	Running func(ctx context.Context, s drill.Spec) ([]Running, error)
 	Undo    func(run, name, log string) (drill.Undo, error)
+	// Serves is the model's name in the command that the canary will run, "" where it
+	// says none: a template in the files may hold a placeholder. nil: the files say it.
+	Serves func(s drill.Spec) string
 	// Images names each image of the release by digest in the region's registry, by
 	// its reference in the files.
 	Images func(m *manifest.Manifest) (map[string]string, error)
@@ -63,9 +66,13 @@ func (w *World) toLaunch(ctx context.Context, r *Region, run string) (s drill.Sp
 
 // deployedSpec hands the launcher the deploy files as the region's own copy has them.
 func (w *World) deployedSpec(ctx context.Context, r *Region, run string) (drill.Spec, error) {
+	return w.deployedFrom(ctx, w.manifest, r, run)
+}
+
+func (w *World) deployedFrom(ctx context.Context, m *manifest.Manifest, r *Region, run string) (drill.Spec, error) {
 	s := drill.Spec{Run: run, Name: w.replicaName(r), Served: w.Served, Env: r.Env, LogPath: filepath.Join(w.WorkDir, w.replicaName(r)+".log")}
-	prefix := release.Prefix(w.Service, w.manifest.Release)
-	for _, f := range w.manifest.Contents.Files {
+	prefix := release.Prefix(w.Service, m.Release)
+	for _, f := range m.Contents.Files {
 		if f.Part != manifest.Deploy || f.Role != manifest.Kubernetes || f.Region != "" && f.Region != r.Name {
 			continue
 		}
@@ -79,13 +86,13 @@ func (w *World) deployedSpec(ctx context.Context, r *Region, run string) (drill.
 		}
 		s.Deploy = append(s.Deploy, drill.DeployFile{Region: f.Region, Path: f.Path, Data: data})
 	}
-	for _, p := range w.manifest.Annotations.Pods {
+	for _, p := range m.Annotations.Pods {
 		if p.Region == "" || p.Region == r.Name {
 			s.Engines = append(s.Engines, drill.DeployEngine{Path: p.Path, Kind: p.Kind, Name: p.Name, Container: p.Container.Name})
 		}
 	}
 	var err error
-	s.Images, err = r.Deployed.Images(w.manifest)
+	s.Images, err = r.Deployed.Images(m)
 	return s, err
 }
 
@@ -148,11 +155,20 @@ func (w *World) noteDeployed(sc drill.Scope) error {
 }
 
 // serveAsDeployed takes the served model's name from the rendering of the region that
-// takes over: that is what its canary will answer to.
-func (w *World) serveAsDeployed(m *manifest.Manifest) {
+// takes over: that is what its canary will answer to. What cannot be rendered is said by
+// the check of the launch.
+func (w *World) serveAsDeployed(ctx context.Context, m *manifest.Manifest) {
 	over := w.takesOver()
 	if over.Deployed == nil {
 		return
+	}
+	if over.Deployed.Serves != nil {
+		if s, err := w.deployedFrom(ctx, m, over, "preflight"); err == nil {
+			if name := over.Deployed.Serves(s); name != "" {
+				w.Served = name
+				return
+			}
+		}
 	}
 	for _, own := range []string{over.Name, ""} {
 		for _, e := range m.Annotations.Engine {

@@ -3,6 +3,7 @@ package step_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -152,6 +153,24 @@ func TestAsDeployed(t *testing.T) {
 		}
 		wantNote(t, run, "pools may not be listed")
 		wantNote(t, run, "nothing is restored in eu-west-1")
+	})
+}
+
+// TestServes: the command that the canary will run counts before the files, which may
+// hold a placeholder. Here it says another name than the probes were recorded by.
+func TestServes(t *testing.T) {
+	asDeployed(t, func(l *lab, p *platform) {
+		l.world.Target.Deployed.Serves = func(s drill.Spec) string {
+			if len(s.Deploy) != 1 || string(s.Deploy[0].Data) != deployment {
+				t.Errorf("it was given %+v", s)
+			}
+			return "as rendered"
+		}
+	}, func(l *lab, p *platform, run *drill.Run) {
+		l.wantEnd(run, drill.Refused, int(errext.Refused))
+		if said := fmt.Sprintf("%+v", run.Finished); !strings.Contains(said, "the canaries serve as rendered") {
+			t.Errorf("refused for %s", said)
+		}
 	})
 }
 

@@ -50,7 +50,7 @@ func (p preflight) Check(ctx context.Context, s playbooks.Step) []error {
 	if err != nil {
 		return append(problems, err)
 	}
-	p.w.serveAsDeployed(m)
+	p.w.serveAsDeployed(ctx, m)
 	set, err := p.w.recorded(ctx, m)
 	if err != nil {
 		return append(problems, err)

@@ -224,6 +224,27 @@ func enginePort(spec *corev1.PodSpec, container, kind string) (int, error) {
 	return 8000, nil
 }
 
+// Serves is the name of the model in the command that the engine will be started by,
+// "" where it says none or nothing can be rendered.
+func (l *Launcher) Serves(s drill.Spec) string {
+	all, err := Render(l.o, s)
+	if err != nil {
+		return ""
+	}
+	for _, c := range all[0].Spec.Containers {
+		values, found := flag(words(slices.Concat(c.Command, c.Args)), []string{"--served-model-name"})
+		if c.Name != all[0].Annotations[annotContainer] || !found {
+			continue
+		}
+		name, _, _ := strings.Cut(values[len(values)-1], ",") // the last of the flags counts, of its names the first
+		if strings.ContainsAny(name, "$({") {
+			return "" // a variable of the container's
+		}
+		return name
+	}
+	return ""
+}
+
 var ownLabel = regexp.MustCompile(`^metadata\.(labels|annotations)\['(.+)'\]$`)
 
 // readsOfItself refuses a container that reads a label or an annotation which

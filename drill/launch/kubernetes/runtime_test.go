@@ -146,6 +146,23 @@ func TestRuntimeRefused(t *testing.T) {
 	}
 }
 
+// TestServes: the name that a placeholder stands for, of several flags the last, of
+// several names the first.
+func TestServes(t *testing.T) {
+	for old, want := range map[string]string{"": "chat", `[--max-model-len, "8192"]`: "other", "--served-model-name={{.Name}}": ""} {
+		text := runtimeYAML + modelYAML
+		switch old {
+		case `[--max-model-len, "8192"]`:
+			text = strings.Replace(text, old, "[--served-model-name, other, second]", 1)
+		case "--served-model-name={{.Name}}":
+			text = strings.Replace(text, old, "--served-model-name=$(NAME)", 1)
+		}
+		if got := (&Launcher{}).Serves(specOf(text, runtimeEngine)); got != want {
+			t.Errorf("%s: it serves %q, want %q", old, got, want)
+		}
+	}
+}
+
 // TestRuntimeMissing: nobody has named the workload, and what starts its engine is not
 // among the files.
 func TestRuntimeMissing(t *testing.T) {

@@ -70,16 +70,13 @@ func (r *Replica) remove(ctx context.Context) error {
 // know of, and looks whether all are absent, in both ways.
 func (r *Replica) removed(ctx context.Context, all *[]doomed) (bool, error) {
 	left, err := r.l.listed(ctx, r.selector())
-	if err != nil {
-		return false, err
-	}
+	errs := []error{err} // what is known is deleted all the same
 	for _, pod := range left {
 		known := slices.ContainsFunc(*all, func(d doomed) bool { return d.uid == pod.UID })
 		if !known && belongs(pod, r.leader) {
 			*all = append(*all, doomed{name: pod.Name, uid: pod.UID})
 		}
 	}
-	var errs []error
 	gone := true
 	for i := range *all {
 		d := &(*all)[i]
