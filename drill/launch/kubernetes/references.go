@@ -48,6 +48,8 @@ func (l *Launcher) references(ctx context.Context, all []*corev1.Pod) (notes []s
 		r := wanted[i]
 		found, err := l.lookFor(ctx, r)
 		switch {
+		case apierrors.IsNotFound(err) && r.Resource == "serviceaccounts" && r.name == defaultAccount:
+			// no pod names it: that the namespace lacks it, or is not there, says the dry run
 		case apierrors.IsNotFound(err):
 			errs = append(errs, refused(fmt.Errorf("%s is not in the cluster (namespace %s), and %s needs it", r, l.o.Namespace, r.by), "make it there, as production's namespace has it"))
 		case apierrors.IsForbidden(err):
@@ -105,7 +107,10 @@ func pullSecretsOf(wanted []reference, account *unstructured.Unstructured, all [
 	return wanted
 }
 
-func accountOf(spec *corev1.PodSpec) string { return cmp.Or(spec.ServiceAccountName, "default") }
+// defaultAccount is that of a pod which names none.
+const defaultAccount = "default"
+
+func accountOf(spec *corev1.PodSpec) string { return cmp.Or(spec.ServiceAccountName, defaultAccount) }
 
 // want adds a reference, or keys to one that is known.
 func want(all []reference, group, resource, name, by string, keys ...string) []reference {

@@ -109,4 +109,11 @@ func TestReferences(t *testing.T) {
 			t.Errorf("not allowed: %q, %v", notes, err)
 		}
 	})
+	synctest.Test(t, func(t *testing.T) {
+		f, l := newAPI(t, Options{})
+		f.remove("serviceaccounts/default")
+		if notes, err := l.Check(t.Context(), groupSpec(groupYAML)); err != nil {
+			t.Errorf("the account that no pod names: %q, %v", notes, err)
+		}
+	})
 }
