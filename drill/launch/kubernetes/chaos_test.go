@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// chaosSeeds is small in CI; before a release: go test ./drill/launch/kubernetes -run TestChaos -chaos 2000
-var chaosSeeds = goflag.Int("chaos", 200, "how many seeds TestChaos runs")
+// chaosSeeds is small in CI; before a release: go test ./drill/launch/kubernetes -run TestChaos -chaos 5000
+var chaosSeeds = goflag.Int("chaos", 50, "how many seeds TestChaos runs")
 
 // TestChaos takes the API server away while an undo of another process looks for the
 // canary, deletes it and proves that it is gone: no proof may be given while the pod is
