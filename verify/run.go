@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -67,17 +68,30 @@ func (r *run) all(ctx context.Context, name string, subjects []subject, ignore f
 	slices.SortStableFunc(mine, func(a, b subject) int { return cmp.Compare(b.size, a.size) })
 	r.p.task = r.task(name, mine)
 	defer r.p.task.Done()
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(r.opts.flights)
-	for _, s := range mine {
-		g.Go(func() error { return r.one(ctx, s) })
-	}
-	if err := g.Wait(); err != nil {
+	if err := r.each(ctx, mine); err != nil {
 		return err
 	}
 	r.leftOut()
 	r.extras(subjects, ignore)
 	return nil
+}
+
+// each judges subjects in their order, so many at once as are in flight. The
+// goroutines stay: one for each object would grow its stack anew for every request.
+func (r *run) each(ctx context.Context, subjects []subject) error {
+	g, ctx := errgroup.WithContext(ctx)
+	var taken atomic.Int64
+	for range min(r.opts.flights, len(subjects)) {
+		g.Go(func() error {
+			for i := taken.Add(1); i <= int64(len(subjects)); i = taken.Add(1) {
+				if err := r.one(ctx, subjects[i-1]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 func (r *run) task(name string, subjects []subject) *progress.Task {

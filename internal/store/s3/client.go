@@ -199,6 +199,12 @@ func (s *Store) now() *s3.Client {
 	return s.client
 }
 
+func (s *Store) straight() *direct {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.direct
+}
+
 // move makes the client of another region.
 func (s *Store) move(region string) *s3.Client {
 	s.mu.Lock()
@@ -206,6 +212,7 @@ func (s *Store) move(region string) *s3.Client {
 	if o := s.client.Options(); o.Region != region {
 		o.Region = region
 		s.client = s3.New(o)
+		s.direct = newDirect(context.Background(), s.client, s.opts.Bucket)
 	}
 	return s.client
 }

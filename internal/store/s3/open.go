@@ -67,7 +67,7 @@ func (b *body) open() error {
 		in.IfMatch = quoted(b.o.ETag)
 	}
 	ctx, cancel := context.WithCancelCause(b.ctx)
-	out, err := call(ctx, b.s, func(c *s3.Client) (*s3.GetObjectOutput, error) { return c.GetObject(ctx, in) })
+	out, err := b.s.get(ctx, in)
 	if err == nil {
 		err = b.accept(out, in.Range != nil)
 	}

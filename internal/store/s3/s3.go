@@ -72,6 +72,7 @@ type Store struct {
 
 	mu     sync.Mutex
 	client *s3.Client
+	direct *direct // of the client; nil: everything goes through it
 
 	seen    atomic.Bool // the bucket has answered
 	noParts atomic.Bool // GetObjectAttributes tells no parts here
@@ -109,7 +110,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.client, s.base = client, aws.ToString(client.Options().BaseEndpoint)
+	s.client, s.direct, s.base = client, newDirect(ctx, client, o.Bucket), aws.ToString(client.Options().BaseEndpoint)
 	return s, nil
 }
 
