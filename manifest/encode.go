@@ -127,6 +127,34 @@ func sealed(data []byte) bool {
 	return string(data[at[2]:at[3]]) == hex.EncodeToString(h.Sum(nil))
 }
 
+// headSize is how many bytes of an encoded manifest hold its own checksum, unless
+// the service has an uncommonly long name.
+const headSize = 4 << 10
+
+// Same reports whether r, read to its end, gives the bytes that m was decoded
+// from. It is false where that cannot be told: m was built, or r has no checksum
+// where manifests have theirs. Nothing is held in memory, nor encoded anew: m.Sum
+// covers every byte but itself.
+func Same(r io.Reader, m *Manifest) (bool, error) {
+	head := make([]byte, headSize)
+	n, err := io.ReadFull(r, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return false, err
+	}
+	at := sumField.FindSubmatchIndex(head[:n])
+	if at == nil || m.Sum == "" || string(head[at[2]:at[3]]) != m.Sum {
+		return false, nil
+	}
+	h := sha256.New()
+	h.Write(head[:at[2]])
+	h.Write([]byte(noSum))
+	h.Write(head[at[3]:n])
+	if _, err := io.Copy(h, r); err != nil {
+		return false, err
+	}
+	return sumOf([sha256.Size]byte(h.Sum(nil))) == m.Sum, nil
+}
+
 func sortContents(c *Contents) {
 	slices.SortFunc(c.Files, func(a, b File) int { return byLocation(&a, &b) })
 	slices.SortFunc(c.Images, func(a, b Image) int {

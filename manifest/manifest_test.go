@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"drkit/internal/errext"
@@ -351,6 +352,44 @@ func TestARottenByteAnywhereIsFound(t *testing.T) {
 		if _, err := manifest.Decode(rotten); err == nil {
 			t.Errorf("byte %d (%q) rotten: accepted", at, data[max(0, at-20):min(len(data), at+20)])
 		}
+	}
+}
+
+// Same is to say so of the very bytes alone, whichever of them is another.
+func TestSame(t *testing.T) {
+	built, _ := build(t, input(t))
+	data := encode(t, built)
+	read, err := manifest.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(m *manifest.Manifest, text []byte) bool {
+		t.Helper()
+		ok, err := manifest.Same(bytes.NewReader(text), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if !same(read, data) || same(built, data) {
+		t.Errorf("the bytes that it was read from: %t; one that was built: %t", same(read, data), same(built, data))
+	}
+	for at := 0; at < len(data); at += 1 + len(data)/400 {
+		rotten := bytes.Clone(data)
+		rotten[at] ^= 1
+		if same(read, rotten) {
+			t.Errorf("byte %d rotten: the same", at)
+		}
+	}
+	built.Service += "2"
+	for name, other := range map[string][]byte{"empty": nil, "cut": data[:len(data)-1], "in its head": data[:100], "more": append(bytes.Clone(data), '\n'), "sealed anew": encode(t, built)} {
+		if same(read, other) {
+			t.Errorf("%s: the same", name)
+		}
+	}
+	broken := errors.New("broken")
+	if _, err := manifest.Same(io.MultiReader(bytes.NewReader(data), iotest.ErrReader(broken)), read); !errors.Is(err, broken) {
+		t.Errorf("a reader that fails gives %v", err)
 	}
 }
 

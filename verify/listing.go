@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"drkit/internal/errext"
 	"drkit/internal/store"
 )
@@ -56,25 +54,21 @@ func (r *run) listedOnly(p *place) []string {
 func (r *run) askFor(ctx context.Context, p *place, names []string) ([]ObjectError, error) {
 	var mu sync.Mutex
 	var errs []ObjectError
-	g, each := errgroup.WithContext(ctx)
-	g.SetLimit(r.opts.flights)
-	for _, name := range names {
-		g.Go(func() error {
-			o := p.objects[name]
-			err := unlike(p.ask(each, o))
-			if each.Err() != nil {
-				return context.Cause(each)
-			}
-			if err == nil {
-				return nil
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, ObjectError{Subject: name, Key: o.Key, Err: err})
+	err := each(ctx, len(names), r.opts.flights, func(ctx context.Context, i int) error {
+		o := p.objects[names[i]]
+		err := unlike(p.ask(ctx, o))
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err == nil {
 			return nil
-		})
-	}
-	return errs, g.Wait()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		errs = append(errs, ObjectError{Subject: names[i], Key: o.Key, Err: err})
+		return nil
+	})
+	return errs, err
 }
 
 // unlike is what an answer by name says against the listing. An object that may

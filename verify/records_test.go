@@ -16,7 +16,20 @@ import (
 // TestManifestOfTheCopy: annotations stand outside the release id, so the id alone
 // does not show that someone edited them in the target and sealed it again.
 func TestManifestOfTheCopy(t *testing.T) {
-	m := newRelease(small)
+	built := newRelease(small)
+	data, err := manifest.Encode(built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := manifest.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("built", func(t *testing.T) { manifestOfTheCopy(t, built) })
+	t.Run("read", func(t *testing.T) { manifestOfTheCopy(t, read) })
+}
+
+func manifestOfTheCopy(t *testing.T, m *manifest.Manifest) {
 	edited := *m
 	edited.Annotations.Tool = "someone else"
 	other := newRelease(map[string]string{"model/base/x": "y"})
@@ -39,6 +52,7 @@ func TestManifestOfTheCopy(t *testing.T) {
 		"edited and not sealed":             {strings.Replace(encode(m), `"schema"`, ` "schema"`, 1), false, verify.Diverged, "not the manifest of this release"},
 		"of another release":                {encode(other), false, verify.Diverged, "describes release"},
 		"with something behind":             {encode(m) + "\n", true, verify.Diverged, ""},
+		"edited, the checksum kept":         {strings.Replace(encode(m), `"annotations": {`, `"annotations": { `, 1), false, verify.Diverged, "not the manifest of this release"},
 		"cut":                               {encode(m)[:300], true, verify.Diverged, ""},
 		"empty":                             {"", true, verify.Diverged, ""},
 		"something else of the same length": {strings.Repeat("x", len(encode(m))), true, verify.Diverged, ""},

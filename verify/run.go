@@ -68,7 +68,8 @@ func (r *run) all(ctx context.Context, name string, subjects []subject, ignore f
 	slices.SortStableFunc(mine, func(a, b subject) int { return cmp.Compare(b.size, a.size) })
 	r.p.task = r.task(name, mine)
 	defer r.p.task.Done()
-	if err := r.each(ctx, mine); err != nil {
+	err := each(ctx, len(mine), r.opts.flights, func(ctx context.Context, i int) error { return r.one(ctx, mine[i]) })
+	if err != nil {
 		return err
 	}
 	r.leftOut()
@@ -76,15 +77,16 @@ func (r *run) all(ctx context.Context, name string, subjects []subject, ignore f
 	return nil
 }
 
-// each judges subjects in their order, so many at once as are in flight. The
-// goroutines stay: one for each object would grow its stack anew for every request.
-func (r *run) each(ctx context.Context, subjects []subject) error {
+// each calls f for the numbers below n in their order, as many at once as flights.
+// The goroutines stay: one for each object would grow its stack anew for every
+// request.
+func each(ctx context.Context, n, flights int, f func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var taken atomic.Int64
-	for range min(r.opts.flights, len(subjects)) {
+	for range min(flights, n) {
 		g.Go(func() error {
-			for i := taken.Add(1); i <= int64(len(subjects)); i = taken.Add(1) {
-				if err := r.one(ctx, subjects[i-1]); err != nil {
+			for i := int(taken.Add(1)); i <= n; i = int(taken.Add(1)) {
+				if err := f(ctx, i-1); err != nil {
 					return err
 				}
 			}

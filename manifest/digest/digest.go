@@ -45,10 +45,25 @@ func Parse(text string) (Digest, error) {
 	if !known {
 		return Digest{}, fmt.Errorf("parsing digest %q: unknown algorithm %q", text, algorithm)
 	}
-	if len(hex) != want || strings.Trim(hex, "0123456789abcdef") != "" {
+	if !wellFormed(algorithm, hex) {
 		return Digest{}, fmt.Errorf("parsing digest %q: want %d lower-case hexadecimal digits", text, want)
 	}
 	return Digest{algorithm, hex}, nil
+}
+
+// wellFormed reports whether an algorithm is known and hex has its length and is
+// lower-case hexadecimal.
+func wellFormed(algorithm, hex string) bool {
+	want, known := hexLength[algorithm]
+	if !known || len(hex) != want {
+		return false
+	}
+	for i := range len(hex) {
+		if c := hex[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
 }
 
 // MarshalText makes a Digest a JSON string.

@@ -160,6 +160,15 @@ func (s Set) Algorithms() []string { return slices.Sorted(maps.Keys(s)) }
 // Check says what is wrong with the set: an unknown algorithm, or a digest that
 // has not its length or is not lower-case hexadecimal.
 func (s Set) Check() error {
+	for a, hex := range s {
+		if !wellFormed(a, hex) {
+			return s.firstMalformed() // the same one each time
+		}
+	}
+	return nil
+}
+
+func (s Set) firstMalformed() error {
 	for _, a := range s.Algorithms() {
 		if _, err := Parse(a + ":" + s[a]); err != nil {
 			return err
