@@ -69,6 +69,9 @@ func (s *Store) get(ctx context.Context, in *s3.GetObjectInput) (*s3.GetObjectOu
 		s.seen.Store(true)
 		return out, nil
 	}
+	if refused(status) {
+		s.forgo(d)
+	}
 	if status == noAnswer || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError {
 		if err := wait(ctx, s.opts.Backoff, 0); err != nil {
 			return nil, err
@@ -76,6 +79,26 @@ func (s *Store) get(ctx context.Context, in *s3.GetObjectInput) (*s3.GetObjectOu
 	}
 	less := func(o *s3.Options) { o.RetryMaxAttempts = attempts - 1 }
 	return call(ctx, s, func(c *s3.Client) (*s3.GetObjectOutput, error) { return c.GetObject(ctx, in, less) })
+}
+
+// refused reports whether the server takes offence at the request, rather than
+// saying what is with the object: at the time or the region that it was signed for, or
+// at its sender. The library may know a way, and does not have to be told each time.
+func refused(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable, http.StatusTooManyRequests:
+		return false
+	}
+	return status/100 == 4
+}
+
+// forgo leaves all further requests to the library.
+func (s *Store) forgo(d *direct) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.direct == d {
+		s.direct = nil
+	}
 }
 
 // Statuses of HTTP have three digits.

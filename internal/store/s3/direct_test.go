@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -160,6 +161,32 @@ func TestDirectRequestsThatFail(t *testing.T) {
 				t.Errorf("%d requests of drkit's own and %d of the library's, want %d and %d", a.seen[true], a.seen[false], c.own, c.others)
 			}
 		})
+	}
+}
+
+// A server that takes the library's requests and not drkit's is asked by the library
+// from then on, unless it only said that an object is not there.
+func TestDirectRequestsThatAreRefused(t *testing.T) {
+	b := start(t, s3test.Options{}, s3test.BucketOptions{})
+	put(t, b.open(t), "k", "content")
+	for status, own := range map[int]int{http.StatusForbidden: 1, http.StatusBadRequest: 1, http.StatusNotFound: 3, http.StatusServiceUnavailable: 3} {
+		a := &agents{seen: map[bool]int{}}
+		s := b.before(t, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.UserAgent() != "drkit" {
+				a.front(w, r, next)
+				return
+			}
+			a.front(httptest.NewRecorder(), r, next) // counts it
+			w.WriteHeader(status)
+		}).open(t)
+		for range 3 {
+			if got, err := read(t, s, store.Object{Key: "k", Size: 7}); got != "content" || err != nil {
+				t.Errorf("%d: %q, %v", status, got, err)
+			}
+		}
+		if a.seen[true] != own || a.seen[false] != 3 {
+			t.Errorf("%d: %d requests of drkit's own and %d of the library's, want %d and 3", status, a.seen[true], a.seen[false], own)
+		}
 	}
 }
 
