@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -87,12 +88,13 @@ const (
 	regressionLeast  = 1.0 // seconds
 )
 
-// NewHistory sorts runs by kind and time and compares each with those before it.
+// NewHistory sorts runs by kind and time and compares each with those before it. Runs of
+// one ledger stand in its order: a clock that was set back does not make a red run an
+// old one.
 // trouble says of a run's id why its evidence does not hold, "" when it does.
 func NewHistory(runs []*drill.Run, trouble func(run string) string) History {
 	h := History{Schema: HistorySchema, Kinds: []KindHistory{}}
-	sorted := slices.SortedFunc(slices.Values(runs), func(a, b *drill.Run) int { return a.Begun.Wall.Compare(b.Begun.Wall) })
-	for _, r := range sorted {
+	for _, r := range inOrder(runs) {
 		i := slices.IndexFunc(h.Kinds, func(k KindHistory) bool { return k.Kind == kindOf(r) })
 		if i < 0 {
 			i, h.Kinds = len(h.Kinds), append(h.Kinds, KindHistory{Kind: kindOf(r)})
@@ -102,6 +104,29 @@ func NewHistory(runs []*drill.Run, trouble func(run string) string) History {
 		h.Kinds[i].Runs = append(h.Kinds[i].Runs, p)
 	}
 	return h
+}
+
+// inOrder sorts runs by the time at which they began, and among the places that the runs
+// of one ledger have by the records that announced them.
+func inOrder(runs []*drill.Run) []*drill.Run {
+	sorted := slices.SortedFunc(slices.Values(runs), func(a, b *drill.Run) int { return a.Begun.Wall.Compare(b.Begun.Wall) })
+	places := map[string][]int{}
+	for i, r := range sorted {
+		if l := r.Plan.Ledger; l != nil {
+			places[l.Location] = append(places[l.Location], i)
+		}
+	}
+	for _, at := range places {
+		var all []*drill.Run
+		for _, i := range at {
+			all = append(all, sorted[i])
+		}
+		slices.SortStableFunc(all, func(a, b *drill.Run) int { return cmp.Compare(a.Plan.Ledger.Record, b.Plan.Ledger.Record) })
+		for n, i := range at {
+			sorted[i] = all[n]
+		}
+	}
+	return sorted
 }
 
 func past(r *drill.Run, trouble string) PastRun {

@@ -41,6 +41,11 @@ func of(day int, boot float64, verdict string, change func(*drill.Run)) *drill.R
 	return r
 }
 
+// announced gives a run its record in a ledger.
+func announced(record uint64) func(*drill.Run) {
+	return func(r *drill.Run) { r.Plan.Ledger = &drill.LedgerRef{Location: "l", Record: record} }
+}
+
 func none(string) string { return "" }
 
 // TestRegressions: medians by hand. Of 60, 100, 62 and 90 the median is 76; a fifth
@@ -115,6 +120,9 @@ func TestStatus(t *testing.T) {
 		{"not ended", []*drill.Run{good, of(11, 60, "", nil)}, nil, "", "RUN10", []string{"RUN11, has not ended"}},
 		{"stale", []*drill.Run{good}, func(d *Today) { d.MaxAge = 9 * 24 * time.Hour }, "", "RUN10", []string{"the last success is 10 days old, allowed are 9 days"}},
 		{"another release", []*drill.Run{good}, func(d *Today) { d.Releases = map[string]string{"eu": "r2"} }, "", "RUN10", []string{"eu publishes release r2 now, and r1 was drilled"}},
+		{"dated ahead", []*drill.Run{of(21, 60, drill.Recovered, nil)}, nil, "", "RUN21", []string{"the last success is dated 2026-03-21T09:00:00Z, which is not yet: a clock is wrong"}},
+		{"a red run with the clock set back", []*drill.Run{of(9, 60, drill.NotRecovered, announced(3)), of(10, 60, drill.Recovered, announced(1)), of(8, 60, drill.Recovered, nil)}, nil, "", "RUN10", []string{"RUN9, ended as not-recovered"}},
+		{"another ledger's order is its own", []*drill.Run{of(9, 60, drill.NotRecovered, func(r *drill.Run) { r.Plan.Ledger = &drill.LedgerRef{Location: "m", Record: 3} }), of(10, 60, drill.Recovered, announced(1))}, nil, "", "RUN10", nil},
 		{"nothing published", []*drill.Run{good}, func(d *Today) { d.Releases = map[string]string{"eu": ""} }, "", "RUN10", []string{"eu publishes no release now, and r1 was drilled"}},
 		{"a shorter promise", []*drill.Run{good}, func(d *Today) { d.RTO = 159 * time.Second }, "", "RUN10", []string{"2m39s are promised now, and the last success took 2m40s"}},
 		{"another playbook", []*drill.Run{good}, func(d *Today) { d.PlaybookHash = map[string]string{"rehearsal": "p2"} }, "", "RUN10", []string{"the playbook was changed"}},
@@ -209,6 +217,10 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	unmeasured := of(11, 60, drill.Incomplete, func(r *drill.Run) { r.Instants = r.Instants[:2] })
+	ahead := scrape(t, NewStatus(NewHistory([]*drill.Run{good}, none), Today{Now: good.Begun.Wall.Add(-time.Hour)}), Health{})
+	if f := ahead["drkit_drill_last_success_timestamp_seconds"]; f != nil {
+		t.Errorf("a last success that is dated ahead is told, and will never be too old: %v", f)
+	}
 	all = scrape(t, NewStatus(NewHistory([]*drill.Run{unmeasured}, none), today), Health{})
 	if all["drkit_drill_last_success_timestamp_seconds"] != nil || all["drkit_drill_objective_met"] != nil {
 		t.Error("a run that measured nothing has a success or an objective")

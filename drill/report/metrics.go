@@ -67,8 +67,8 @@ func (m *metrics) kind(k KindStatus) {
 	labels := []string{"service", k.Service, "source", k.Source, "target", k.Target, "mode", k.Mode}
 	with := func(more ...string) []string { return slices.Concat(labels, more) }
 	m.add("problems", "What speaks against relying on this kind of recovery today; 0: nothing that is known.", float64(len(k.Problems)), labels...)
-	if g := k.LastGood; g != nil {
-		m.add("last_success_timestamp_seconds", "Start of the newest run that recovered, whose evidence holds. Absent: there is none.", unix(g.Began), labels...)
+	if g := k.LastGood; g != nil && k.Age != nil { // one that is dated ahead would never be too old
+		m.add("last_success_timestamp_seconds", "Start of the newest run that recovered, whose evidence holds. Absent: there is none, or it is dated ahead.", unix(g.Began), labels...)
 	}
 	p := k.Last
 	if p == nil {

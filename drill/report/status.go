@@ -35,7 +35,7 @@ type KindStatus struct {
 	Runs     int      `json:"runs"`
 	Last     *PastRun `json:"last"`         // null: none
 	LastGood *PastRun `json:"last_success"` // null: never
-	Age      *float64 `json:"last_success_age_seconds"`
+	Age      *float64 `json:"last_success_age_seconds"` // null: never, or it is dated ahead
 	Problems []string `json:"problems"` // empty: nothing speaks against it
 }
 
@@ -75,12 +75,17 @@ func (s *KindStatus) problem(format string, args ...any) {
 	s.Problems = append(s.Problems, fmt.Sprintf(format, args...))
 }
 
+// clockLag is how far the clocks of two machines may lie apart.
+const clockLag = 5 * time.Minute
+
 func (s *KindStatus) judgeAge(t Today) {
 	switch {
 	case s.Runs == 0:
 		s.problem("it was never run")
 	case s.LastGood == nil:
 		s.problem("it has never recovered; runs so far: %d", s.Runs)
+	case s.LastGood.Began.After(t.Now.Add(clockLag)):
+		s.problem("the last success is dated %s, which is not yet: a clock is wrong or was set back, and nobody knows how old it is", s.LastGood.Began.UTC().Format(time.RFC3339))
 	default:
 		age := t.Now.Sub(s.LastGood.Began)
 		s.Age = SecondsIf(age, true)
