@@ -75,6 +75,7 @@ type RunStarted struct {
 	// What people did before the start, and who else took part, as the operator says.
 	Live          bool       `json:"live,omitempty"`           // production may be moved
 	WithoutLedger string     `json:"without_ledger,omitempty"` // why the run began although no ledger could be written: never better than status 6
+	Consent       *Consent   `json:"consent,omitempty"`        // of a live run; absent: one approval is enough
 	Approvals     []Approval `json:"approvals,omitempty"`
 	Participants  []Person   `json:"participants,omitempty"`
 	Observers     []string   `json:"observers,omitempty"`

@@ -3,6 +3,7 @@ package drill
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"drkit/playbooks"
@@ -23,7 +24,56 @@ type Approval struct {
 	Expires   time.Time `json:"expires,omitzero"`
 	Record    uint64    `json:"record,omitempty"` // of the ledger
 	SHA256    string    `json:"sha256,omitempty"` // of that record
+	AsOf      uint64    `json:"as_of,omitempty"`  // newest record of the ledger when it was weighed
 	Why       string    `json:"why,omitempty"`    // why it counts nothing
+	Counted   time.Time `json:"-"`                // when it was weighed, as the fold knows it
+}
+
+// Consent is who may approve a plan and how many must, as it was fixed before the start.
+type Consent struct {
+	Required int          `json:"required"`        // different people
+	Self     bool         `json:"self_approval"`   // the operator's own approval counts, labelled
+	People   []MayApprove `json:"people,omitzero"` // those whose keys count
+}
+
+// MayApprove is a person whose key counts.
+type MayApprove struct {
+	Name  string `json:"name"`
+	KeyID string `json:"key_id"` // as ssh-keygen -l prints it
+}
+
+// Knows says that the key is the person's.
+func (c *Consent) Knows(name, keyID string) bool {
+	return slices.Contains(c.People, MayApprove{name, keyID})
+}
+
+// proven says that a record of the ledger and a key stand behind an approval.
+func (a Approval) proven() bool { return a.KeyID != "" && a.Record > 0 && a.SHA256 != "" }
+
+// unapproved says what a run that moves production lacks of people's approvals: as many
+// different people as its plan asks for, each proven by a key, or in an emergency the
+// operator's own word, which says that it is only that.
+func unapproved(r *Run) []string {
+	if !Live(r.Plan.Mode) {
+		return nil
+	}
+	required, people := 1, map[string]bool{}
+	if c := r.Plan.Consent; c != nil {
+		required = max(c.Required, 1)
+	}
+	for _, a := range r.Approvals {
+		switch {
+		case a.Why != "":
+		case a.Method == MethodTyped && a.Self && r.Plan.Mode == ModeEmergency:
+			return nil
+		case a.Method != MethodTyped && a.proven():
+			people[a.Approver] = true
+		}
+	}
+	if len(people) >= required {
+		return nil
+	}
+	return []string{fmt.Sprintf("production may be moved, and %d of %d approvals of the plan count", len(people), required)}
 }
 
 // MethodTyped is the method of an approval that no key proves.
@@ -43,7 +93,8 @@ func checkApproval(_ *Run, _ Event, a Approval) error {
 }
 
 // foldApproval keeps the newest judgement of each approval.
-func foldApproval(r *Run, _ Event, a Approval) {
+func foldApproval(r *Run, e Event, a Approval) {
+	a.Counted = e.Wall
 	for i, old := range r.Approvals {
 		if old.Record == a.Record && old.ID == a.ID && old.Approver == a.Approver {
 			r.Approvals[i] = a

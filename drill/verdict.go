@@ -143,7 +143,7 @@ func judgeFailed(r *Run, failed []StepState) (string, []Reason) {
 	case len(except(reasons, errext.ObjectiveMissed)) > 0:
 		return Incomplete, reasons
 	}
-	missing := slices.Concat(unproven(r), substitutes(r), refusedClasses(r))
+	missing := unearned(r)
 	if len(missing) == 0 {
 		return ObjectiveMissed, reasons
 	}
@@ -233,7 +233,7 @@ func gaps(r *Run) []Reason {
 
 // lacking lists what a recovery needs beside steps and gates.
 func lacking(r *Run) []string {
-	what := slices.Concat(unproven(r), substitutes(r), refusedClasses(r))
+	what := unearned(r)
 	if _, ok, why := r.RTO(); !ok {
 		what = append(what, "the recovery time was not measured: "+why)
 	}
@@ -241,6 +241,12 @@ func lacking(r *Run) []string {
 		what = append(what, "the objectives promise no recovery time (rto)")
 	}
 	return what
+}
+
+// unearned lists what a recovery lacks although it may have been fast: proofs, parts that
+// are production's, lawful targets and people's word.
+func unearned(r *Run) []string {
+	return slices.Concat(unproven(r), substitutes(r), refusedClasses(r), unapproved(r))
 }
 
 func word(result string) string {

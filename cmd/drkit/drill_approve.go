@@ -31,6 +31,7 @@ type approveOptions struct {
 	Expires              time.Duration
 	As                   string
 	StatementOut         string
+	Revoke, Reason       string // id or record of an approval that is taken back, and why
 	Statement, Signature string
 }
 
@@ -47,11 +48,16 @@ the only run of the ledger that waits.
 
 The key is a file of ssh's own form or PEM. A key in an agent or a token signs with
 ssh-keygen: --statement-out writes what is to be signed, --statement and --signature
-take it back.`,
+take it back.
+
+--revoke ID takes an approval back, signed by the same key or by another one of
+approvals.keys. It counts nothing from then on. What a run has counted before stays, and
+the command says so; with a run that has ended it writes nothing (status 3).`,
 		Example: `  drkit drill approve 3f0c…  --key ~/.ssh/id_ed25519 --change-ref CHG-7
   drkit drill approve RUN --as mei --statement-out approval.txt
   ssh-keygen -Y sign -n drkit-approval -f id_ed25519_sk approval.txt
-  drkit drill approve --statement approval.txt --signature approval.txt.sig`,
+  drkit drill approve --statement approval.txt --signature approval.txt.sig
+  drkit drill approve --revoke 01JD0Z0000APPR0000000000A --key ~/.ssh/id_ed25519 --reason "wrong release"`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -72,6 +78,8 @@ take it back.`,
 	f.StringVar(&o.StatementOut, "statement-out", "", "write what is to be signed to this file, and approve nothing yet")
 	f.StringVar(&o.Statement, "statement", "", "file that --statement-out wrote")
 	f.StringVar(&o.Signature, "signature", "", "file with its signature, of ssh-keygen -Y sign -n "+approval.Namespace)
+	f.StringVar(&o.Revoke, "revoke", "", "take back the approval with this id or record; it counts nothing from then on")
+	f.StringVar(&o.Reason, "reason", "", "with --revoke: why")
 	return c
 }
 
@@ -92,7 +100,7 @@ func runDrillApprove(ctx context.Context, s *streams, o approveOptions) error {
 		return err
 	}
 	if o.Statement != "" {
-		return o.put(ctx, s, chain, policy)
+		return o.put(ctx, s, chain, svc, policy)
 	}
 	var signer ssh.Signer
 	if o.Key != "" {
@@ -100,12 +108,15 @@ func runDrillApprove(ctx context.Context, s *streams, o approveOptions) error {
 			return err
 		}
 	}
+	if o.Revoke != "" {
+		return o.revoke(ctx, s, chain, svc, policy, signer)
+	}
 	st, err := o.statement(ctx, s, chain, svc, policy, signer)
 	if err != nil {
 		return err
 	}
 	if signer == nil {
-		return o.writeStatement(s, st)
+		return o.writeStatement(s, "approved", st)
 	}
 	e, err := approval.Give(ctx, chain, st, signer, operator())
 	if err != nil {
@@ -127,6 +138,10 @@ func (o *approveOptions) check() error {
 	switch {
 	case ways != 1:
 		return usage(errors.New("an approval needs a signature"), "give --key FILE, or --statement-out FILE and later --statement FILE --signature FILE")
+	case o.Revoke != "" && (o.What != "" || o.Statement != ""):
+		return usage(errors.New("--revoke names the approval"), "leave the hash or run, and --statement, away")
+	case o.Reason != "" && o.Revoke == "":
+		return usage(errors.New("--reason is for --revoke"), "an approval has --change-ref")
 	case (o.Statement != "") != (o.Signature != ""):
 		return usage(errors.New("--statement and --signature belong together"), "give both")
 	case o.Statement != "" && o.What != "":
@@ -199,6 +214,9 @@ func (o *approveOptions) statement(ctx context.Context, s *streams, chain *ledge
 	at := now().UTC().Truncate(time.Second)
 	st := ledger.Statement{Schema: ledger.StatementSchema, ID: ledger.NewID(at), Service: svc.Metadata.Name, PlanHash: hash, Run: run,
 		Approver: who.Name, ChangeRef: o.ChangeRef, At: at, Expires: at.Add(o.Expires)}
+	if head := scan.Head(); head != nil {
+		st.After = head.SHA256
+	}
 	if run != "" {
 		st.Self = who.User == approval.Account(scan.Of(run)[0].By) || approval.Account(operator()) == approval.Account(scan.Of(run)[0].By)
 	}
@@ -210,16 +228,27 @@ func (o *approveOptions) statement(ctx context.Context, s *streams, chain *ledge
 
 // approver is who approves: the person whose key it is.
 func (o *approveOptions) approver(svc *service.Service, p approval.Policy, signer ssh.Signer) (approval.Person, error) {
+	if signer == nil {
+		return o.named(svc, p, o.As)
+	}
 	for _, x := range p.People {
-		if signer != nil && bytes.Equal(x.Key.Marshal(), signer.PublicKey().Marshal()) && (o.As == "" || o.As == x.Name) || signer == nil && x.Name == o.As {
+		if bytes.Equal(x.Key.Marshal(), signer.PublicKey().Marshal()) && (o.As == "" || o.As == x.Name) {
 			return x, nil
 		}
 	}
-	err := fmt.Errorf("approvals.keys of %s has no %q", svc.File, o.As)
-	if signer != nil {
-		err = fmt.Errorf("approvals.keys of %s has no key %s%s", svc.File, approval.ID(signer.PublicKey()), as(o.As))
+	return approval.Person{}, unknownApprover(fmt.Errorf("approvals.keys of %s has no key %s%s", svc.File, approval.ID(signer.PublicKey()), as(o.As)))
+}
+
+func (o *approveOptions) named(svc *service.Service, p approval.Policy, name string) (approval.Person, error) {
+	i := slices.IndexFunc(p.People, func(x approval.Person) bool { return x.Name == name })
+	if i < 0 {
+		return approval.Person{}, unknownApprover(fmt.Errorf("approvals.keys of %s has no %q", svc.File, name))
 	}
-	return approval.Person{}, errext.WithHint(errext.WithStatus(err, errext.Refused), "an approval by a key that the run does not know counts nothing: add the public key there first")
+	return p.People[i], nil
+}
+
+func unknownApprover(err error) error {
+	return refused(err, "the word of a key that the run does not know counts nothing: add the public key there first")
 }
 
 func as(name string) string {
@@ -274,7 +303,8 @@ func idsOf(all []ledger.Entry) string {
 	return strings.Join(ids, ", ")
 }
 
-func (o *approveOptions) writeStatement(s *streams, st ledger.Statement) error {
+// writeStatement writes what is to be signed; what is the word for it, and is not yet.
+func (o *approveOptions) writeStatement(s *streams, what string, st signable) error {
 	raw, err := st.Bytes()
 	if err != nil {
 		return err
@@ -282,13 +312,13 @@ func (o *approveOptions) writeStatement(s *streams, st ledger.Statement) error {
 	if err := writeFile(o.StatementOut, raw); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Err, "nothing is approved yet. Sign it, then give it back:\n  ssh-keygen -Y sign -n %s -f KEY %s\n  drkit drill approve --statement %s --signature %s.sig\n",
-		approval.Namespace, o.StatementOut, o.StatementOut, o.StatementOut)
+	fmt.Fprintf(s.Err, "nothing is %s yet. Sign it, then give it back:\n  ssh-keygen -Y sign -n %s -f KEY %s\n  drkit drill approve --statement %s --signature %s.sig\n",
+		what, approval.Namespace, o.StatementOut, o.StatementOut, o.StatementOut)
 	return nil
 }
 
 // put takes a statement that was signed elsewhere.
-func (o *approveOptions) put(ctx context.Context, s *streams, chain *ledger.Chain, p approval.Policy) error {
+func (o *approveOptions) put(ctx context.Context, s *streams, chain *ledger.Chain, svc *service.Service, p approval.Policy) error {
 	raw, err := readNamed("the statement", o.Statement, "name the file that --statement-out wrote")
 	if err != nil {
 		return err
@@ -297,20 +327,19 @@ func (o *approveOptions) put(ctx context.Context, s *streams, chain *ledger.Chai
 	if err != nil {
 		return err
 	}
-	var st ledger.Statement
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&st); err != nil {
-		return usage(fmt.Errorf("%s is no statement: %w", o.Statement, err), "drkit drill approve --statement-out writes one")
+	var kind struct{ Schema string }
+	if json.Unmarshal(raw, &kind) == nil && kind.Schema == ledger.RevocationSchema {
+		return o.putRevocation(ctx, s, chain, svc, p, raw, string(signature))
 	}
-	if again, err := st.Bytes(); err != nil || !bytes.Equal(again, raw) {
-		return usage(fmt.Errorf("%s is not as --statement-out wrote it", o.Statement), "write it again, and sign that")
+	st, err := signedElsewhere[ledger.Statement](raw, o.Statement)
+	if err != nil {
+		return err
 	}
 	if err := approval.Check(st); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(p.People, func(x approval.Person) bool { return x.Name == st.Approver }) {
-		return errext.WithStatus(fmt.Errorf("approvals.keys of %s has no %q", o.File, st.Approver), errext.Refused)
+	if _, err := o.named(svc, p, st.Approver); err != nil {
+		return err
 	}
 	if _, err := soundLedger(ctx, chain); err != nil {
 		return err
@@ -322,16 +351,36 @@ func (o *approveOptions) put(ctx context.Context, s *streams, chain *ledger.Chai
 	return errors.Join(o.print(s, chain, e), worth(ctx, s, chain, p, e))
 }
 
+// signable is what a person signs: equal statements give equal bytes.
+type signable interface{ Bytes() ([]byte, error) }
+
+// signedElsewhere reads a statement that --statement-out wrote, and nothing else.
+func signedElsewhere[T signable](raw []byte, file string) (T, error) {
+	var st T
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&st); err != nil {
+		return st, usage(fmt.Errorf("%s is no statement: %w", file, err), "drkit drill approve --statement-out writes one")
+	}
+	if again, err := st.Bytes(); err != nil || !bytes.Equal(again, raw) {
+		return st, usage(fmt.Errorf("%s is not as --statement-out wrote it", file), "write it again, and sign that")
+	}
+	return st, nil
+}
+
+// signedRecord is a record of what was signed, for --output json.
+type signedRecord[T signable] struct {
+	Schema    string `json:"schema"`
+	Ledger    string `json:"ledger"`
+	Record    uint64 `json:"record"`
+	SHA256    string `json:"sha256"`
+	Statement T      `json:"statement"`
+}
+
 func (o *approveOptions) print(s *streams, chain *ledger.Chain, e ledger.Entry) error {
 	st := e.Approved.Statement
 	if o.json() {
-		return writeJSON(s, struct {
-			Schema    string           `json:"schema"`
-			Ledger    string           `json:"ledger"`
-			Record    uint64           `json:"record"`
-			SHA256    string           `json:"sha256"`
-			Statement ledger.Statement `json:"statement"`
-		}{"drkit.approval-record/1.0", chain.Location(), e.Seq, e.SHA256, st})
+		return writeJSON(s, signedRecord[ledger.Statement]{"drkit.approval-record/1.0", chain.Location(), e.Seq, e.SHA256, st})
 	}
 	what := "the next run of plan " + st.PlanHash
 	if st.Run != "" {
@@ -341,7 +390,7 @@ func (o *approveOptions) print(s *streams, chain *ledger.Chain, e ledger.Entry) 
 	if st.Self {
 		label = ", labelled as the operator's own"
 	}
-	_, err := fmt.Fprintf(s.Out, "approved by %s%s: %s\nuntil %s; record %d of the ledger %s\n", st.Approver, label, what, st.Expires.Format(time.RFC3339), e.Seq, chain.Location())
+	_, err := fmt.Fprintf(s.Out, "approved by %s%s: %s\nuntil %s; record %d of the ledger %s\nto take it back: drkit drill approve --revoke %s --key KEY\n", st.Approver, label, what, st.Expires.Format(time.RFC3339), e.Seq, chain.Location(), st.ID)
 	return err
 }
 

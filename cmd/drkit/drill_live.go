@@ -325,6 +325,18 @@ func (d *drillPlan) addPeople(ctx context.Context, s *streams, start *drill.RunS
 	}
 }
 
+// weighAgain weighs the approvals now that the run is in the ledger, before its journal
+// says which count: another run may have taken one meanwhile, or a person theirs back.
+// Where the ledger cannot be read, the check before the first step says so.
+func (d *drillPlan) weighAgain(ctx context.Context, start *drill.RunStarted) {
+	if !d.o.Live || start.Ledger == nil {
+		return
+	}
+	if t, err := d.weigh(ctx, d.id); err == nil {
+		start.Approvals = append(t.Valid, t.Void...)
+	}
+}
+
 // signEnd signs the evidence of a run with --sign-key.
 func (d *drillPlan) signEnd(s *streams) error {
 	key, err := d.o.signer(s)

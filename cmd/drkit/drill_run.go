@@ -286,6 +286,7 @@ func (d *drillPlan) run(ctx context.Context, s *streams, mode string) (*drill.Ru
 		return nil, errors.Join(err, d.withdraw(ctx, s, chain, journal))
 	}
 	d.weigh = d.tally(chain, start.PlanHash) // a run that goes on keeps the approvals that it was begun with
+	d.weighAgain(ctx, &start)
 	return d.drive(ctx, s, mode, start, journal, chain, func(ctx context.Context, r *drill.Runner) (*drill.Run, error) {
 		return r.Run(ctx, d.id, start)
 	})
@@ -399,6 +400,9 @@ func (d *drillPlan) start(ctx context.Context) drill.RunStarted {
 		Objectives: drill.Objectives{RTO: o.RTO, TTFTP99: o.TTFTP99, ErrorRate: o.ErrorRate, MustProve: o.MustProve,
 			Steady: drill.Steady{Windows: o.Steady.Windows, Window: o.Steady.Window, MinRequests: o.Steady.MinRequests, Load: o.Steady.Load},
 			Soak:   o.Soak, CacheWarm: o.CacheWarm},
+	}
+	if live(d.playbook) {
+		start.Consent = d.policy.Consent()
 	}
 	start.PlaybookFile = d.playbookFile()
 	start.PlanHash = d.hash(start)

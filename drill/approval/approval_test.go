@@ -103,6 +103,31 @@ func why(t *testing.T, tally Tally) string {
 	return ""
 }
 
+// TestBoundToItsLedger: an approval counts after the record that it names, and not before.
+func TestBoundToItsLedger(t *testing.T) {
+	d := newDesk(t)
+	d.policy.Required = 1
+	d.opened(id(9))
+	scan, err := d.chain.Scan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.statement("mei")
+	s.After = scan.Head().SHA256
+	e := d.give(s, d.mei)
+	if got := d.judge(""); !got.Enough() {
+		t.Errorf("%+v", got)
+	}
+	other := newDesk(t)
+	other.policy = d.policy
+	if _, err := Put(t.Context(), other.chain, s, e.Approved.Signature, "kim@laptop"); err != nil {
+		t.Fatal(err)
+	}
+	if got := other.judge(""); got.Enough() || !strings.Contains(why(t, got), "it was given in another ledger") {
+		t.Errorf("carried into another ledger: %+v", got)
+	}
+}
+
 func TestEnough(t *testing.T) {
 	d := newDesk(t)
 	d.give(d.statement("mei"), d.mei)
@@ -159,6 +184,11 @@ func TestVoid(t *testing.T) {
 		"after the run began":     {func(d *desk) { d.opened(id(1)); d.give(d.statement("mei"), d.mei) }, "does not name it"},
 		"twice the same person": {func(d *desk) { d.give(d.statement("mei"), d.mei); d.give(d.statement("mei"), d.mei) },
 			"mei approved already, in record 1"},
+		"of another ledger": {func(d *desk) {
+			s := d.statement("mei")
+			s.After = strings.Repeat("ef", 32)
+			d.give(s, d.mei)
+		}, "it was given in another ledger, after a record (efefefefefef) that this one does not have"},
 		"replayed": {func(d *desk) {
 			s := d.statement("mei")
 			d.give(s, d.mei)
@@ -419,4 +449,116 @@ func FuzzSignature(f *testing.F) {
 			t.Error("it holds")
 		}
 	})
+}
+
+// revoke takes an approval back under a name, with a key.
+func (d *desk) revoke(e ledger.Entry, by string, key ssh.Signer) ledger.Entry {
+	d.t.Helper()
+	d.next++
+	was := e.Approved.Statement
+	back, err := Revoke(d.t.Context(), d.chain, ledger.Revocation{Schema: ledger.RevocationSchema, ID: id(d.next), Service: was.Service, PlanHash: was.PlanHash, Run: was.Run, Approval: was.ID, By: by, At: noon}, key, by+"@desk")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return back
+}
+
+// TestRevoked: an approval that was taken back by a key of the plan counts nothing from
+// then on, and the same person may approve anew. A key that the plan does not know, or
+// another's name, takes nothing back.
+func TestRevoked(t *testing.T) {
+	d := newDesk(t)
+	mei := d.give(d.statement("mei"), d.mei)
+	d.give(d.statement("ada"), d.ada)
+	stranger := newKey(t)
+	d.revoke(mei, "mei", stranger)
+	d.revoke(mei, "ada", d.mei)
+	if got := d.judge(""); !got.Enough() {
+		t.Fatalf("taken back by nobody who may: %+v", got)
+	}
+	d.revoke(mei, "ada", d.ada)
+	got := d.judge("")
+	if got.Enough() || why(t, got) != "ada took it back, in record 5" {
+		t.Errorf("%+v", got)
+	}
+	d.give(d.statement("mei"), d.mei)
+	if got := d.judge(""); !got.Enough() || got.Valid[1].AsOf != 6 {
+		t.Errorf("approved anew: %+v", got)
+	}
+	if _, err := d.chain.Append(t.Context(), ledger.Record{Kind: ledger.KindApproved, At: noon, By: "mallory@x", Approved: mei.Approved}); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.judge(""); len(got.Void) != 2 {
+		t.Errorf("replayed after it was taken back: %+v", got)
+	}
+}
+
+// TestBrokenRevocation: any change of what was signed is seen, and never reaches the ledger.
+func TestBrokenRevocation(t *testing.T) {
+	d := newDesk(t)
+	good := *d.revoke(d.give(d.statement("mei"), d.mei), "mei", d.mei).Revoked
+	if _, err := ProvenRevocation(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(r *ledger.Revoked){
+		"another approval": func(r *ledger.Revoked) { r.Statement.Approval = id(9) },
+		"another person":   func(r *ledger.Revoked) { r.Statement.By = "ada" },
+		"another reason":   func(r *ledger.Revoked) { r.Statement.Reason = "x" },
+		"another key":      func(r *ledger.Revoked) { r.Key = line(d.ada.PublicKey()) },
+		"no signature":     func(r *ledger.Revoked) { r.Signature = "" },
+	} {
+		r := good
+		change(&r)
+		if _, err := ProvenRevocation(r); err == nil {
+			t.Errorf("%s: it still holds", name)
+		}
+		if _, err := PutRevocation(t.Context(), d.chain, r.Statement, r.Signature, "x@y"); err == nil && name != "another key" {
+			t.Errorf("%s: it is in the ledger", name)
+		}
+	}
+}
+
+// TestClockSetBack: the ledger has a run that began after an approval had expired. A
+// machine whose clock says that it is earlier does not make it count again.
+func TestClockSetBack(t *testing.T) {
+	d := newDesk(t)
+	d.policy.Required = 1
+	d.give(d.statement("mei"), d.mei)
+	later := noon.Add(2 * time.Hour)
+	if _, err := d.chain.Append(t.Context(), ledger.Record{Kind: ledger.KindOpened, Run: id(1), At: later, By: "kim@laptop", Opened: &ledger.Opened{Service: "support", PlanHash: strings.Repeat("cd", 32)}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.judge(""); got.Enough() || why(t, got) != "it expired at 2026-03-04T13:00:00Z, and the ledger has a run of 2026-03-04T14:00:00Z: this machine's clock is behind" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestTakenBy: which run an approval went to.
+func TestTakenBy(t *testing.T) {
+	d := newDesk(t)
+	free := d.give(d.statement("mei"), d.mei)
+	s := d.statement("ada")
+	s.Run = id(2)
+	named := d.give(s, d.ada)
+	taken := func(e ledger.Entry) string {
+		scan, err := d.chain.Scan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return TakenBy(scan, e)
+	}
+	if taken(free) != "" || taken(named) != "" {
+		t.Error("nobody has begun")
+	}
+	d.opened(id(1))
+	d.opened(id(2))
+	if taken(free) != id(1) || taken(named) != id(2) {
+		t.Errorf("%s %s", taken(free), taken(named))
+	}
+	if _, err := d.chain.Append(t.Context(), ledger.Record{Kind: ledger.KindClosed, Run: id(1), At: noon, By: "kim@laptop", Closed: &ledger.Closed{Verdict: drill.Refused, Status: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	if taken(free) != id(2) {
+		t.Errorf("the first was refused: %s", taken(free))
+	}
 }

@@ -27,6 +27,20 @@ type Policy struct {
 	People   []Person
 }
 
+// Knows says that a key is the person's.
+func (p Policy) Knows(name, keyID string) bool {
+	return slices.ContainsFunc(p.People, func(x Person) bool { return x.Name == name && ID(x.Key) == keyID })
+}
+
+// Consent is the policy as a run's journal keeps it.
+func (p Policy) Consent() *drill.Consent {
+	c := &drill.Consent{Required: max(p.Required, 1), Self: p.Self}
+	for _, x := range p.People {
+		c.People = append(c.People, drill.MayApprove{Name: x.Name, KeyID: ID(x.Key)})
+	}
+	return c
+}
+
 // Subject is the run that asks. Run is "" before it is opened in the ledger.
 type Subject struct {
 	Service, PlanHash, Run string
@@ -81,7 +95,7 @@ const ahead = 5 * time.Minute
 // weigh judges one approval by itself; why is "" when it counts.
 func weigh(scan *ledger.Scan, p Policy, s Subject, e ledger.Entry) (a drill.Approval, why string) {
 	st := e.Approved.Statement
-	a = drill.Approval{ID: st.ID, Approver: st.Approver, ChangeRef: st.ChangeRef, At: st.At, Expires: st.Expires, Self: st.Self, Record: e.Seq, SHA256: e.SHA256}
+	a = drill.Approval{ID: st.ID, Approver: st.Approver, ChangeRef: st.ChangeRef, At: st.At, Expires: st.Expires, Self: st.Self, Record: e.Seq, SHA256: e.SHA256, AsOf: scan.Head().Seq}
 	key, err := Proven(*e.Approved)
 	if err != nil {
 		return a, err.Error()
@@ -90,6 +104,9 @@ func weigh(scan *ledger.Scan, p Policy, s Subject, e ledger.Entry) (a drill.Appr
 	i := slices.IndexFunc(p.People, func(x Person) bool { return bytes.Equal(x.Key.Marshal(), key.Marshal()) })
 	if i < 0 {
 		return a, "drkit.yaml does not know its key " + a.KeyID
+	}
+	if back, ok := TakenBack(scan, st.ID, p.Knows); ok {
+		return a, fmt.Sprintf("%s took it back, in record %d", back.Revoked.Statement.By, back.Seq)
 	}
 	who := p.People[i]
 	a.Self = a.Self || isSelf(who, e.By, s.By)
@@ -100,20 +117,31 @@ func weigh(scan *ledger.Scan, p Policy, s Subject, e ledger.Entry) (a drill.Appr
 		return a, "it is of service " + st.Service
 	case st.PlanHash != s.PlanHash:
 		return a, fmt.Sprintf("it approves another plan (%.12s)", st.PlanHash)
-	case st.At.After(s.Now.Add(ahead)):
-		return a, "it is dated " + st.At.UTC().Format(time.RFC3339) + ", which is not yet"
-	case st.Expires.Sub(st.At) > Longest:
-		return a, fmt.Sprintf("it was given for longer than %v", Longest)
-	case !s.Now.Before(st.Expires):
-		return a, "it expired at " + st.Expires.UTC().Format(time.RFC3339)
+	case elsewhere(scan, e) != "":
+		return a, elsewhere(scan, e)
+	case Dated(st, s.Now, 0) != "":
+		return a, Dated(st, s.Now, 0)
+	case !latest(scan).Add(-ahead).Before(st.Expires):
+		return a, fmt.Sprintf("it expired at %s, and the ledger has a run of %s: this machine's clock is behind", st.Expires.UTC().Format(time.RFC3339), latest(scan).UTC().Format(time.RFC3339))
 	case st.Run != "" && st.Run != s.Run:
 		return a, "it is for run " + st.Run
-	case st.Run == "" && spentBy(scan, s, e.Seq) != "":
-		return a, spentBy(scan, s, e.Seq)
+	case st.Run == "" && spentBy(scan, s.PlanHash, s.Run, e.Seq) != "":
+		return a, spentBy(scan, s.PlanHash, s.Run, e.Seq)
 	case a.Self && !p.Self:
 		return a, "it is the operator's own, and approvals.self refuses those"
 	}
 	return a, ""
+}
+
+// latest is the latest moment at which a run began or ended: an approval does not live
+// longer because the clock of the machine that asks was set back.
+func latest(scan *ledger.Scan) (at time.Time) {
+	for _, e := range scan.Entries {
+		if (e.Opened != nil || e.Closed != nil) && e.At.After(at) {
+			at = e.At
+		}
+	}
+	return at
 }
 
 // isSelf tells an approval of one's own run: the key is the operator's, or it was
@@ -132,18 +160,34 @@ func Account(by string) string {
 // spentBy says which run took an approval that names none: the first one that was
 // opened with the plan after it, unless that was refused before it changed anything.
 // It is "" when the approval is the asking run's, or still free.
-func spentBy(scan *ledger.Scan, s Subject, seq uint64) string {
+func spentBy(scan *ledger.Scan, plan, run string, seq uint64) string {
 	for _, e := range scan.Entries {
-		if e.Opened == nil || e.Opened.PlanHash != s.PlanHash {
+		if e.Opened == nil || e.Opened.PlanHash != plan {
 			continue
 		}
 		switch {
-		case e.Run == s.Run && e.Seq < seq:
+		case e.Run == run && e.Seq < seq:
 			return "it was given after the run began, and does not name it"
-		case e.Run == s.Run:
+		case e.Run == run:
 			return ""
 		case e.Seq > seq && !refused(scan, e.Run):
 			return "run " + e.Run + " took it"
+		}
+	}
+	return ""
+}
+
+// TakenBy is the run that an approval went to: the one that it names, once that is in
+// the ledger, or else the first that was opened with its plan after it and not refused.
+// "" when none did yet.
+func TakenBy(scan *ledger.Scan, e ledger.Entry) string {
+	st := e.Approved.Statement
+	for _, o := range scan.Entries {
+		if o.Opened == nil {
+			continue
+		}
+		if o.Run == st.Run || st.Run == "" && o.Seq > e.Seq && o.Opened.PlanHash == st.PlanHash && !refused(scan, o.Run) {
+			return o.Run
 		}
 	}
 	return ""

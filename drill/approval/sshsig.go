@@ -116,7 +116,12 @@ func Proven(a ledger.Approved) (ssh.PublicKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, key, err := unwrap(a.Signature)
+	return proven(message, a.Key, a.Signature)
+}
+
+// proven verifies that a signature is of a message and of the key on that line.
+func proven(message []byte, of, signature string) (ssh.PublicKey, error) {
+	b, key, err := unwrap(signature)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +129,7 @@ func Proven(a ledger.Approved) (ssh.PublicKey, error) {
 		return nil, err
 	}
 	switch {
-	case line(key) != a.Key:
+	case line(key) != of:
 		return nil, errors.New("the signature is of another key than the record says")
 	case b.Namespace != Namespace:
 		return nil, fmt.Errorf("it was signed for %.40q, not for %s", b.Namespace, Namespace)

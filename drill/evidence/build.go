@@ -46,7 +46,7 @@ func New(r *drill.Run, seal ledger.Sealed) Evidence {
 	if p.Ledger != nil {
 		e.Ledger = &Ledger{*p.Ledger, tail(*p.Ledger)}
 	}
-	e.Approvers, e.Notified, e.NoLedger = approvers(r), notified(r), said(p.WithoutLedger)
+	e.Consent, e.Approvers, e.Notified, e.NoLedger = p.Consent, approvers(r), notified(r), said(p.WithoutLedger)
 	e.People = participants(r)
 	if p.Observers != nil {
 		e.Observers = &p.Observers

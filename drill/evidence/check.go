@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"drkit/drill"
 	"drkit/drill/ledger"
@@ -30,6 +31,8 @@ type Audit struct {
 	Runs     []RunAudit
 	Faults   []ledger.Fault
 	Notes    []string
+
+	used map[string][]use // runs by the id of the approval that they count
 }
 
 // RunAudit is what Check looked at of one run.
@@ -55,8 +58,9 @@ func Check(ctx context.Context, chain *ledger.Chain, o Options) (*Audit, error) 
 	if err != nil {
 		return nil, err
 	}
-	a := &Audit{Location: chain.Location(), Records: len(scan.Entries), Head: scan.Head(), Faults: slices.Clone(scan.Faults)}
+	a := &Audit{Location: chain.Location(), Records: len(scan.Entries), Head: scan.Head(), Faults: slices.Clone(scan.Faults), used: map[string][]use{}}
 	a.judgeTail(scan, o.Head)
+	a.judgeClocks(scan)
 	places, err := find(o.Dirs)
 	if err != nil {
 		return nil, err
@@ -68,6 +72,7 @@ func Check(ctx context.Context, chain *ledger.Chain, o Options) (*Audit, error) 
 	for _, run := range runs {
 		a.run(scan, run, places[run])
 	}
+	a.usedTwice()
 	return a, nil
 }
 
@@ -92,6 +97,20 @@ func (a *Audit) judgeTail(scan *ledger.Scan, head string) {
 	default:
 		a.Tail = TailUnanchored
 		a.note("the ledger's end is unanchored: records that were cut off its end together with their runs cannot be missed; note the head elsewhere and give it with --head")
+	}
+}
+
+// judgeClocks tells of records that are dated before an earlier one: a machine's clock
+// was set back or goes wrong. The order is the records' own and does not rest on clocks.
+func (a *Audit) judgeClocks(scan *ledger.Scan) {
+	var last ledger.Entry
+	for _, e := range scan.Entries {
+		if back := last.At.Sub(e.At); back > journaled {
+			a.note("record %d of the ledger (by %s) is dated %s before record %d (by %s): a clock was set back or goes wrong, and times across the two prove nothing", e.Seq, e.By, back.Round(time.Second), last.Seq, last.By)
+		}
+		if e.At.After(last.At) {
+			last = e
+		}
 	}
 }
 
@@ -216,6 +235,7 @@ func (c *checker) listed(scan *ledger.Scan) {
 		return
 	}
 	if len(c.records) == 0 && c.folded != nil && c.folded.Plan.WithoutLedger != "" {
+		c.approved(scan)
 		c.fault("", ledger.Fault{What: "the ledger does not know it: it says that it began without, because: " + c.folded.Plan.WithoutLedger,
 			Hint: "it stands beside the chain for good: judge it by its own evidence.json, and keep that apart"})
 		return
@@ -351,10 +371,33 @@ func (c *checker) difference(data []byte) ledger.Fault {
 		return ledger.Fault{}
 	}
 	if schemaOf(data) != Schema && schemaOf(data) != "" {
-		return ledger.Fault{} // of another version, whose fields are not known here
+		return c.essentials(data) // of another version, whose fields are not all known here
 	}
 	field, what := compare(want, data)
 	return ledger.Fault{Field: field, What: what}
+}
+
+// essentials is difference for evidence of another version: what all of them have.
+func (c *checker) essentials(data []byte) ledger.Fault {
+	e, err := Decode(data)
+	if err != nil {
+		return ledger.Fault{What: err.Error()}
+	}
+	seal := ledger.SealOf(c.raw)
+	seal.Events = c.folded.Seq
+	switch {
+	case e.RunID != c.folded.ID:
+		return ledger.Fault{Field: "/run_id", What: "it is the evidence of run " + e.RunID}
+	case e.Plan.SHA256 != c.folded.Plan.PlanHash:
+		return ledger.Fault{Field: "/plan/sha256", What: "the journal is of another plan"}
+	case e.Mode != c.folded.Plan.Mode || e.Kind != kindOf(c.folded.Plan):
+		return ledger.Fault{Field: "/kind", What: fmt.Sprintf("the journal says %s of mode %s", kindOf(c.folded.Plan), c.folded.Plan.Mode)}
+	case e.Journal != seal:
+		return ledger.Fault{Field: "/journal", What: "it was made from another journal"}
+	case e.Outcome == nil || e.Outcome.Verdict != c.verdict || e.Outcome.Status != c.status:
+		return ledger.Fault{Field: "/outcome", What: fmt.Sprintf("the journal says %s (%d)", c.verdict, c.status)}
+	}
+	return ledger.Fault{}
 }
 
 func schemaOf(data []byte) string {

@@ -25,9 +25,9 @@ import (
 )
 
 // Schema names the version of evidence.json. 1.1 added who approved, took part,
-// observed and was notified, and why a run began without its ledger; files of 1.0
-// are still judged.
-const Schema = "drkit.evidence/1.1"
+// observed and was notified, and why a run began without its ledger; 1.2 who might
+// approve, and that a live run is judged by it. Files of 1.0 and 1.1 are still judged.
+const Schema = "drkit.evidence/1.2"
 
 // FileName is evidence.json's name in its run's folder.
 const FileName = "evidence.json"
@@ -46,6 +46,7 @@ type Evidence struct {
 	Tool        Tool                     `json:"tool"`
 	SelfTest    *drill.SelfTest          `json:"self_test,omitempty"` // absent: the run's program did not say
 	Operator    Operator                 `json:"operator"`
+	Consent     *drill.Consent           `json:"consent,omitempty"` // who may approve and how many must; absent: the run is not live
 	Approvers   *[]Approver              `json:"approvers"`
 	People      *[]drill.Person          `json:"participants"`
 	Observers   *[]string                `json:"observers"`
@@ -121,8 +122,9 @@ type Approver struct {
 	ChangeRef string     `json:"change_ref"`
 	At        time.Time  `json:"at"`
 	Expires   *time.Time `json:"expires"`
-	Record    *uint64    `json:"ledger_record"` // that holds it; null: none does
-	SHA256    *string    `json:"sha256"`        // of that record
+	Record    *uint64    `json:"ledger_record"`   // that holds it; null: none does
+	SHA256    *string    `json:"sha256"`          // of that record
+	AsOf      uint64     `json:"as_of,omitempty"` // newest record of the ledger when it was counted
 }
 
 // Environment is where it happened. The regions are as drkit.yaml calls them: a run of

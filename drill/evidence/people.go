@@ -2,7 +2,9 @@ package evidence
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"drkit/drill"
 	"drkit/drill/approval"
@@ -16,7 +18,7 @@ func approvers(r *drill.Run) *[]Approver {
 		if a.Why != "" {
 			continue
 		}
-		x := Approver{ID: a.Approver, Method: a.Method, KeyID: said(a.KeyID), Self: a.Self, ChangeRef: a.ChangeRef, At: a.At, SHA256: said(a.SHA256)}
+		x := Approver{ID: a.Approver, Method: a.Method, KeyID: said(a.KeyID), Self: a.Self, ChangeRef: a.ChangeRef, At: a.At, SHA256: said(a.SHA256), AsOf: a.AsOf}
 		if !a.Expires.IsZero() {
 			x.Expires = &a.Expires
 		}
@@ -90,24 +92,39 @@ func by(kind string) string {
 	return "tool"
 }
 
-// checkApprovers refuses a live recovery that nobody approved, and an approval that
-// nothing proves and that does not say so. Files of 1.0 knew no approvals.
+// approval is the approver as a run's outcome needs it.
+func (a Approver) approval() drill.Approval {
+	x := drill.Approval{Approver: a.ID, Method: a.Method, Self: a.Self}
+	if a.KeyID != nil && a.Record != nil && a.SHA256 != nil {
+		x.KeyID, x.Record, x.SHA256 = *a.KeyID, *a.Record, *a.SHA256
+	}
+	return x
+}
+
+// checkApprovers refuses an approval that nothing proves and that does not say so, and
+// one of a person whom the plan did not name. That a live recovery needs approvals at
+// all is judged with the outcome.
 func (e *Evidence) checkApprovers(add func(field, what string)) {
-	if e.Schema != Schema {
-		return
-	}
 	for i, a := range approversOf(e) {
-		if (a.KeyID == nil || a.Record == nil || a.SHA256 == nil) && !(a.Self && a.Method == drill.MethodTyped) {
-			add(fmt.Sprintf("/approvers/%d", i), "no key and no record of the ledger prove it, and it does not say that it is the operator's own")
+		x, field := a.approval(), fmt.Sprintf("/approvers/%d", i)
+		typed := a.Self && a.Method == drill.MethodTyped
+		switch c := e.Consent; {
+		case x.KeyID == "" && !typed:
+			add(field, "no key and no record of the ledger prove it, and it does not say that it is the operator's own")
+		case c != nil && !typed && !c.Knows(a.ID, x.KeyID):
+			add(field, "the plan did not name this person and key among those who may approve")
+		case c != nil && !typed && a.Self && !c.Self:
+			add(field, "it is the operator's own, and the plan refuses those")
 		}
-	}
-	if o := e.Outcome; e.Kind == KindReal && o != nil && (o.Verdict == drill.Recovered || o.Verdict == drill.ObjectiveMissed) && len(approversOf(e)) == 0 {
-		add("/approvers", "production was moved, and nobody approved it")
 	}
 }
 
-// approved holds the approvals of the journal against the ledger's records and their
-// signatures.
+// journaled is how long after it was weighed an approval may be journaled: the run is
+// announced in the ledger meanwhile.
+const journaled = 5 * time.Minute
+
+// approved holds the approvals that the journal counts against the ledger's records and
+// their signatures.
 func (c *checker) approved(scan *ledger.Scan) {
 	if c.folded == nil {
 		return
@@ -116,18 +133,79 @@ func (c *checker) approved(scan *ledger.Scan) {
 		if a.Why != "" || a.Method == drill.MethodTyped && a.Self {
 			continue
 		}
-		i := slices.IndexFunc(scan.Entries, func(e ledger.Entry) bool { return e.Seq == a.Record && e.SHA256 == a.SHA256 && e.Approved != nil })
-		if i < 0 {
-			c.fault(ledger.FileName, ledger.Fault{Record: a.Record, What: fmt.Sprintf("it counts an approval by %s, and record %d of the ledger is no such approval", a.Approver, a.Record), Hint: hintRun})
-			continue
+		if why := c.against(scan, a); why != "" {
+			c.fault(ledger.FileName, ledger.Fault{Record: a.Record, What: why, Hint: hintRun})
 		}
-		said := *scan.Entries[i].Approved
-		key, err := approval.Proven(said)
-		switch st := said.Statement; {
-		case err != nil:
-			c.fault(ledger.FileName, ledger.Fault{Record: a.Record, What: "it counts an approval whose signature does not hold: " + err.Error(), Hint: hintRun})
-		case st.PlanHash != c.folded.Plan.PlanHash || st.Run != "" && st.Run != c.run || st.Approver != a.Approver || approval.ID(key) != a.KeyID:
-			c.fault(ledger.FileName, ledger.Fault{Record: a.Record, What: fmt.Sprintf("it counts an approval by %s that is of another plan, run or person", a.Approver), Hint: hintRun})
+	}
+}
+
+// against says why a counted approval should not have been; "" when nothing speaks
+// against it.
+func (c *checker) against(scan *ledger.Scan, a drill.Approval) string {
+	i := slices.IndexFunc(scan.Entries, func(e ledger.Entry) bool { return e.Seq == a.Record && e.SHA256 == a.SHA256 && e.Approved != nil })
+	if i < 0 {
+		return fmt.Sprintf("it counts an approval by %s, and record %d of the ledger is no such approval", a.Approver, a.Record)
+	}
+	e, plan := scan.Entries[i], c.folded.Plan
+	key, err := approval.Proven(*e.Approved)
+	st := e.Approved.Statement
+	switch {
+	case err != nil:
+		return "it counts an approval whose signature does not hold: " + err.Error()
+	case st.PlanHash != plan.PlanHash || st.Service != plan.Service || st.Run != "" && st.Run != c.run || st.Approver != a.Approver || st.ID != a.ID || approval.ID(key) != a.KeyID:
+		return fmt.Sprintf("it counts an approval by %s that is of another plan, run or person", a.Approver)
+	}
+	if c.verdict == drill.Refused {
+		return "" // it changed nothing, and left the approval to the next
+	}
+	why := approval.Dated(st, a.Counted, journaled)
+	if why == "" && len(c.records) > 0 {
+		why = approval.Against(scan, e, c.run)
+	}
+	if why == "" {
+		why = c.takenBack(scan, a)
+	}
+	if why == "" {
+		c.audit.used[st.ID] = append(c.audit.used[st.ID], use{c.run, a.Record, a.Approver})
+		return ""
+	}
+	return fmt.Sprintf("it counts the approval by %s in record %d of the ledger, which does not count: %s", a.Approver, a.Record, why)
+}
+
+// takenBack says who took an approval back before the run counted it. What was taken
+// back later is a note: it changes nothing of this run.
+func (c *checker) takenBack(scan *ledger.Scan, a drill.Approval) string {
+	e, ok := approval.TakenBack(scan, a.ID, func(name, keyID string) bool {
+		return name == a.Approver && keyID == a.KeyID || c.folded.Plan.Consent != nil && c.folded.Plan.Consent.Knows(name, keyID)
+	})
+	if !ok {
+		return ""
+	}
+	counted := a.AsOf // at least up to its announcement: then a run weighs once more
+	if len(c.records) > 0 {
+		counted = max(counted, c.records[0].Seq)
+	}
+	if e.Seq <= counted {
+		return fmt.Sprintf("%s took it back, in record %d", e.Revoked.Statement.By, e.Seq)
+	}
+	c.audit.note("record %d of the ledger takes back the approval by %s in record %d after run %s had counted it: it changes nothing of that run", e.Seq, a.Approver, a.Record, c.run)
+	return ""
+}
+
+// use is a run that counts an approval.
+type use struct {
+	run      string
+	record   uint64
+	approver string
+}
+
+// usedTwice finds an approval that more than one run counts.
+func (a *Audit) usedTwice() {
+	for _, id := range slices.Sorted(maps.Keys(a.used)) {
+		all := a.used[id]
+		for _, u := range all[min(1, len(all)):] {
+			a.fault(ledger.Fault{Where: "run " + u.run + " " + ledger.FileName, Run: u.run, Record: u.record, Hint: hintRun,
+				What: fmt.Sprintf("it counts the approval by %s in record %d of the ledger, which run %s counts too: one approval moves production once", u.approver, u.record, all[0].run)})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
@@ -24,13 +25,13 @@ func (w *world) approved(run string, live drill.RunStarted) *drill.Run {
 		w.t.Fatal(err)
 	}
 	defer j.Close()
-	start := drill.RunStarted{Service: "support", Mode: "planned", Source: "us", Target: "eu", Release: strings.Repeat("4f", 32), PlanHash: strings.Repeat("ab", 32), Tool: "drkit test", By: "kim@laptop",
+	start := drill.RunStarted{Service: "support", Mode: cmp.Or(live.Mode, drill.ModePlanned), Source: "us", Target: "eu", Release: strings.Repeat("4f", 32), PlanHash: strings.Repeat("ab", 32), Tool: "drkit test", By: "kim@laptop",
 		Playbook: "planned", Objectives: drill.Objectives{RTO: time.Minute, ErrorRate: 0.01, MustProve: []string{drill.ProofBoot}},
-		Approvals: live.Approvals, WithoutLedger: live.WithoutLedger, Observers: live.Observers, Participants: live.Participants, Live: true}
+		Approvals: live.Approvals, Consent: live.Consent, WithoutLedger: live.WithoutLedger, Observers: live.Observers, Participants: live.Participants, Live: true}
 	if start.WithoutLedger == "" {
 		w.announce(run, &start)
 	}
-	rn := drill.Runner{Playbook: playbooks.Playbook{Name: "planned", Mode: "planned"}, Handlers: []drill.Handler{j}, Undo: map[string]drill.UndoFunc{"undo": undoes},
+	rn := drill.Runner{Playbook: playbooks.Playbook{Name: "planned", Mode: start.Mode}, Handlers: []drill.Handler{j}, Undo: map[string]drill.UndoFunc{"undo": undoes},
 		Steps: map[string]drill.StepHandler{"boot": handler{boot(drill.Passed)}, "steady": handler{steady}}}
 	rn.Playbook.Steps = []playbooks.Step{{ID: "boot", Kind: "boot", Budget: time.Minute}, {ID: "steady", Kind: "steady", Budget: time.Minute}}
 	r, err := rn.Run(w.t.Context(), run, start)
@@ -58,7 +59,7 @@ func (w *world) approve(change func(*ledger.Statement)) drill.Approval {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	at := time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+	at := time.Now().UTC().Truncate(time.Second)
 	s := ledger.Statement{Schema: ledger.StatementSchema, ID: ledger.NewID(at), Service: "support", PlanHash: strings.Repeat("ab", 32), Approver: "mei", ChangeRef: "CHG-7", At: at, Expires: at.Add(time.Hour)}
 	if change != nil {
 		change(&s)
@@ -67,7 +68,8 @@ func (w *world) approve(change func(*ledger.Statement)) drill.Approval {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return drill.Approval{ID: s.ID, Approver: "mei", Method: "ssh-ed25519", KeyID: approval.ID(key.PublicKey()), ChangeRef: s.ChangeRef, At: s.At, Expires: s.Expires, Record: e.Seq, SHA256: e.SHA256}
+	w.keys[s.ID] = key
+	return drill.Approval{ID: s.ID, Approver: s.Approver, Method: "ssh-ed25519", KeyID: approval.ID(key.PublicKey()), ChangeRef: s.ChangeRef, At: s.At, Expires: s.Expires, Record: e.Seq, SHA256: e.SHA256, AsOf: e.Seq}
 }
 
 func (w *world) evidence(run string) (doc map[string]any, raw []byte) {
@@ -97,7 +99,7 @@ func TestApproversInEvidence(t *testing.T) {
 	if len(got) != 1 || got[0].(map[string]any)["id"] != "mei" || got[0].(map[string]any)["ledger_record"] != float64(a.Record) || got[0].(map[string]any)["self_attested"] != false {
 		t.Errorf("%v", got)
 	}
-	if doc["schema"] != "drkit.evidence/1.1" || doc["observers"].([]any)[0] != "auditor" || doc["participants"].([]any)[0].(map[string]any)["role"] != "lead" || doc["notified"] != nil {
+	if doc["schema"] != "drkit.evidence/1.2" || doc["observers"].([]any)[0] != "auditor" || doc["participants"].([]any)[0].(map[string]any)["role"] != "lead" || doc["notified"] != nil {
 		t.Errorf("%v %v %v", doc["observers"], doc["participants"], doc["notified"])
 	}
 	if d := text(doc["deviations"]); !strings.Contains(d, "counts nothing: it expired at noon") {
@@ -108,16 +110,14 @@ func TestApproversInEvidence(t *testing.T) {
 	}
 }
 
-// TestUnapprovedIsFound: a live recovery that nobody approved, one whose approval is of
-// another plan, run or person, or that the ledger does not hold, is a fault.
+// TestUnapprovedIsFound: a live recovery whose approval is of another plan, run, service
+// or person, was not in force, or that the ledger does not hold, is a fault.
 func TestUnapprovedIsFound(t *testing.T) {
 	typed := drill.Approval{Approver: "kim", Method: drill.MethodTyped, Self: true, At: time.Now()}
 	for name, c := range map[string]struct {
 		approvals func(w *world) []drill.Approval
 		want      string
 	}{
-		"nobody":        {func(*world) []drill.Approval { return nil }, "production was moved, and nobody approved it"},
-		"typed":         {func(*world) []drill.Approval { return []drill.Approval{typed} }, ""},
 		"typed, unsaid": {func(*world) []drill.Approval { a := typed; a.Self = false; return []drill.Approval{a} }, "does not say that it is the operator's own"},
 		"another plan": {func(w *world) []drill.Approval {
 			return []drill.Approval{w.approve(func(s *ledger.Statement) { s.PlanHash = strings.Repeat("cd", 32) })}
@@ -126,6 +126,21 @@ func TestUnapprovedIsFound(t *testing.T) {
 			return []drill.Approval{w.approve(func(s *ledger.Statement) { s.Run = id(9) })}
 		}, "is of another plan, run or person"},
 		"another person": {func(w *world) []drill.Approval { a := w.approve(nil); a.Approver = "ada"; return []drill.Approval{a} }, "is of another plan, run or person"},
+		"another service": {func(w *world) []drill.Approval {
+			return []drill.Approval{w.approve(func(s *ledger.Statement) { s.Service = "billing" })}
+		}, "is of another plan, run or person"},
+		"another ledger": {func(w *world) []drill.Approval {
+			return []drill.Approval{w.approve(func(s *ledger.Statement) { s.After = strings.Repeat("ef", 32) })}
+		}, "which does not count: it was given in another ledger"},
+		"expired": {func(w *world) []drill.Approval {
+			return []drill.Approval{w.approve(func(s *ledger.Statement) { s.At = s.At.Add(-2 * time.Hour); s.Expires = s.At.Add(time.Hour) })}
+		}, "which does not count: it expired at"},
+		"dated ahead": {func(w *world) []drill.Approval {
+			return []drill.Approval{w.approve(func(s *ledger.Statement) { s.At = s.At.Add(time.Hour); s.Expires = s.At.Add(time.Hour) })}
+		}, "which is not yet"},
+		"for a year": {func(w *world) []drill.Approval {
+			return []drill.Approval{w.approve(func(s *ledger.Statement) { s.Expires = s.At.AddDate(1, 0, 0) })}
+		}, "it was given for longer than"},
 		"another key":    {func(w *world) []drill.Approval { a := w.approve(nil); a.KeyID = "SHA256:x"; return []drill.Approval{a} }, "is of another plan, run or person"},
 		"no such record": {func(w *world) []drill.Approval { a := w.approve(nil); a.Record = 7; return []drill.Approval{a} }, "is no such approval"},
 		"another record": {func(w *world) []drill.Approval {
@@ -138,6 +153,7 @@ func TestUnapprovedIsFound(t *testing.T) {
 			t.Parallel()
 			w, run := newWorld(t), id(1)
 			w.approved(run, drill.RunStarted{Approvals: c.approvals(w)})
+			w.judged(w.faults(Options{}))
 			if found := w.faults(Options{}); (found == "") != (c.want == "") || !strings.Contains(found, c.want) {
 				t.Errorf("%q, want %q", found, c.want)
 			}
@@ -166,7 +182,7 @@ func TestBrokenApprovalIsFound(t *testing.T) {
 // and the ledger's audit does not take it in.
 func TestWithoutLedger(t *testing.T) {
 	w, run := newWorld(t), id(1)
-	r := w.approved(run, drill.RunStarted{WithoutLedger: "its bucket is gone", Approvals: []drill.Approval{{Approver: "kim", Method: drill.MethodTyped, Self: true, At: time.Now()}}})
+	r := w.approved(run, drill.RunStarted{Mode: drill.ModeEmergency, WithoutLedger: "its bucket is gone", Approvals: []drill.Approval{{Approver: "kim", Method: drill.MethodTyped, Self: true, At: time.Now()}}})
 	if r.Finished.Verdict != drill.Incomplete || r.Finished.Status != 6 {
 		t.Errorf("%+v", r.Finished)
 	}

@@ -76,7 +76,17 @@ func people(r *rand.Rand, run *drill.Run) {
 		run.Plan.Mode = drill.ModeTabletop
 	case 1, 2:
 		run.Plan.Mode, run.Plan.Live = []string{drill.ModePlanned, drill.ModeEmergency}[r.IntN(2)], true
-		run.Approvals = []drill.Approval{{Approver: "kim", Method: drill.MethodTyped, Self: true}, {Approver: "eve", Method: "ssh-ed25519", Record: 3, Why: "it expired"}}
+		run.Plan.Consent = &drill.Consent{Required: 1 + r.IntN(2), People: []drill.MayApprove{{Name: "mei", KeyID: "SHA256:m"}, {Name: "ada", KeyID: "SHA256:a"}}}
+		all := []drill.Approval{{Approver: "kim", Method: drill.MethodTyped, Self: true}, {Approver: "eve", Method: "ssh-ed25519", Record: 3, Why: "it expired"},
+			{Approver: "mei", Method: "ssh-ed25519", KeyID: "SHA256:m", Record: 4, SHA256: "x", AsOf: 4}, {Approver: "ada", Method: "ssh-ed25519", KeyID: "SHA256:a", Record: 5, SHA256: "x"}}
+		for _, a := range all {
+			if a.Record > 0 {
+				a.Expires = time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)
+			}
+			if r.IntN(4) > 0 {
+				run.Approvals = append(run.Approvals, a)
+			}
+		}
 	}
 	if r.IntN(8) == 0 {
 		run.Plan.WithoutLedger = "its bucket is gone"
@@ -140,6 +150,9 @@ func sound(t *testing.T, i int, e Evidence) {
 		if s.Result != drill.Passed {
 			t.Errorf("run %d recovered beside step %+v", i, s)
 		}
+	}
+	if e.Kind == KindReal && e.Approvers == nil {
+		t.Errorf("run %d recovered, and nobody approved it", i)
 	}
 	if e.Outcome.Status != 0 || e.Cleanup.Status == CleanIncomplete || e.Measured["rto"].Value == nil || len(e.Problems) > 0 {
 		t.Errorf("run %d: %+v", i, e)

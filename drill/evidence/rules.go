@@ -30,6 +30,9 @@ func rulesOf(r *drill.Run) []string {
 	if len(r.Kept()) > 0 {
 		all = append(all, "changes: one that stays on purpose is no change that is left")
 	}
+	if drill.Live(r.Plan.Mode) {
+		all = append(all, "approvals: production may be moved, so as many different people as the plan asks for must have approved it, each by a key and a record of the ledger, or in an emergency the operator by a word that says so; else a step or gate is missing")
+	}
 	if r.Plan.Mode == drill.ModeTabletop {
 		all = append(all, "tabletop: it proves nothing, and is incomplete at best")
 	}
@@ -73,6 +76,10 @@ func (e *Evidence) Run() *drill.Run {
 	for _, in := range e.Clock.Instants {
 		r.Instants = append(r.Instants, drill.InstantState{Name: in.Name, Step: in.Step, Cached: in.Cached,
 			At: drill.Stamp{Proc: in.Process, Mono: time.Duration(in.Mono), Wall: in.Wall}})
+	}
+	r.Plan.Consent = e.Consent
+	for _, a := range approversOf(e) {
+		r.Approvals = append(r.Approvals, a.approval())
 	}
 	if e.NoLedger != nil {
 		r.Plan.WithoutLedger = *e.NoLedger

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"drkit/drill"
 	"drkit/drill/ledger"
@@ -21,11 +24,12 @@ type world struct {
 	t     *testing.T
 	dir   string
 	chain *ledger.Chain
+	keys  map[string]ssh.Signer // by the approval that they signed
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir()}
+	w := &world{t: t, dir: t.TempDir(), keys: map[string]ssh.Signer{}}
 	w.chain = ledger.NewChain(dir.Plain(filepath.Join(w.dir, "ledger")), "ledger", nil)
 	return w
 }
@@ -175,6 +179,33 @@ func (w *world) faults(o Options) string {
 		b.WriteString(f.Where + ": " + f.What + "\n")
 	}
 	return b.String()
+}
+
+// judged holds the verdict of the program without drkit against ours: DRKIT_JUDGE names
+// it, as scripts/conformance-evidence does.
+func (w *world) judged(found string) {
+	w.t.Helper()
+	judge := os.Getenv("DRKIT_JUDGE")
+	if judge == "" {
+		return
+	}
+	args := []string{judge, "--ledger", filepath.Join(w.dir, "ledger")}
+	for _, run := range w.runs() {
+		args = append(args, Path(w.dir, run))
+	}
+	out, err := exec.Command("python3", args...).CombinedOutput()
+	if (err == nil) != (found == "") {
+		w.t.Errorf("%v: %s\nand here: %q", err, out, found)
+	}
+}
+
+func (w *world) runs() []string {
+	w.t.Helper()
+	all, err := ledger.List(w.dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
 }
 
 func (w *world) record(n uint64) string { return filepath.Join(w.dir, "ledger", ledger.Key(n)) }

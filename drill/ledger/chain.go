@@ -66,7 +66,7 @@ func (c *Chain) Append(ctx context.Context, r Record) (Entry, error) {
 		}
 		r.Opened = &o
 	}
-	if err := c.cleanApproval(r.Approved); err != nil {
+	if err := c.cleanWord(r); err != nil {
 		return Entry{}, c.failed(err)
 	}
 	for range 1000 {
@@ -100,18 +100,24 @@ func (c *Chain) clean(o Opened) (Opened, error) {
 	return o, err
 }
 
-// cleanApproval refuses a signed text that the redactor would change: it cannot be
+// cleanWord refuses a signed text that the redactor would change: it cannot be
 // cleaned and stay signed.
-func (c *Chain) cleanApproval(a *Approved) error {
-	if a == nil {
+func (c *Chain) cleanWord(r Record) error {
+	var word any
+	switch {
+	case r.Approved != nil:
+		word = r.Approved.Statement
+	case r.Revoked != nil:
+		word = r.Revoked.Statement
+	default:
 		return nil
 	}
-	raw, err := json.Marshal(a.Statement)
+	raw, err := json.Marshal(word)
 	if err != nil {
 		return err
 	}
 	if clean, err := redactStrings(raw, c.redact); err != nil || !bytes.Equal(clean, raw) {
-		return errext.WithHint(errors.Join(errors.New("the approval holds a secret of this machine's environment"), err), "leave it out of what you type")
+		return errext.WithHint(errors.Join(errors.New("what was signed holds a secret of this machine's environment"), err), "leave it out of what you type")
 	}
 	return nil
 }

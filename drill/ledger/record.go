@@ -8,21 +8,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
 // RecordSchema names the version of a ledger's record. Version 1.1 added the kind
-// approved; records of 1.0 are read as they were written.
+// approved, 1.2 the kind revoked; earlier records are read as they were written.
 const (
-	RecordSchema = "drkit.ledger/1.1"
+	RecordSchema = "drkit.ledger/1.2"
+	secondSchema = "drkit.ledger/1.1"
 	firstSchema  = "drkit.ledger/1.0"
 )
+
+// kindsOf are the kinds of records that each version has.
+var kindsOf = map[string][]string{
+	RecordSchema: {KindOpened, KindClosed, KindApproved, KindRevoked},
+	secondSchema: {KindOpened, KindClosed, KindApproved},
+	firstSchema:  {KindOpened, KindClosed},
+}
 
 // Kinds of records.
 const (
 	KindOpened   = "opened"   // before a run does anything
 	KindClosed   = "closed"   // after its journal has ended
 	KindApproved = "approved" // a person's word on a plan
+	KindRevoked  = "revoked"  // a person's word that an approval counts no more
 )
 
 // Record is one entry of the ledger. Each holds the SHA-256 of the one before it,
@@ -33,12 +43,13 @@ type Record struct {
 	Seq      uint64    `json:"seq"` // 1, 2, 3 … without a gap
 	Previous string    `json:"previous"`
 	Kind     string    `json:"kind"`
-	Run      string    `json:"run"` // "" only in an approval of whichever run begins next with its plan
+	Run      string    `json:"run"` // "" only in an approval of whichever run begins next with its plan, and where one is taken back
 	At       time.Time `json:"at"`
 	By       string    `json:"by"` // user@host, as the machine says
 	Opened   *Opened   `json:"opened,omitempty"`
 	Closed   *Closed   `json:"closed,omitempty"`
 	Approved *Approved `json:"approved,omitempty"`
+	Revoked  *Revoked  `json:"revoked,omitempty"`
 }
 
 // Opened is what a run meant to do.
@@ -135,8 +146,8 @@ func decodeRecord(raw []byte) (Record, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return r, errors.New("something follows the record")
 	}
-	if r.Schema != RecordSchema && (r.Schema != firstSchema || r.Kind == KindApproved) {
-		return r, fmt.Errorf("it is of schema %.40q, and this version reads %s", r.Schema, RecordSchema)
+	if !slices.Contains(kindsOf[r.Schema], r.Kind) {
+		return r, fmt.Errorf("it is of schema %.40q and kind %.20q, and this version reads %s", r.Schema, r.Kind, RecordSchema)
 	}
 	if err := CheckSum(raw, r.Sum); err != nil {
 		return r, err
@@ -148,12 +159,18 @@ func decodeRecord(raw []byte) (Record, error) {
 }
 
 func (r Record) check() error {
+	var holds []string
+	for kind, there := range map[string]bool{KindOpened: r.Opened != nil, KindClosed: r.Closed != nil, KindApproved: r.Approved != nil, KindRevoked: r.Revoked != nil} {
+		if there {
+			holds = append(holds, kind)
+		}
+	}
 	switch {
-	case r.Kind == KindOpened && r.Opened != nil && r.Closed == nil && r.Approved == nil:
-	case r.Kind == KindClosed && r.Closed != nil && r.Opened == nil && r.Approved == nil:
-	case r.Kind == KindApproved && r.Approved != nil && r.Opened == nil && r.Closed == nil:
+	case len(holds) == 1 && holds[0] == r.Kind && r.Approved != nil:
 		return r.checkApproved()
-	default:
+	case len(holds) == 1 && holds[0] == r.Kind && r.Revoked != nil:
+		return r.checkRevoked()
+	case len(holds) != 1 || holds[0] != r.Kind:
 		return fmt.Errorf("a record of kind %.20q does not hold what it must", r.Kind)
 	}
 	if r.Seq == 0 {

@@ -36,11 +36,11 @@ func (s *Scan) Head() *Entry {
 	return &s.Entries[len(s.Entries)-1]
 }
 
-// Of lists the records that open and close one run; see Approvals for the others.
+// Of lists the records that open and close one run.
 func (s *Scan) Of(run string) []Entry {
 	var all []Entry
 	for _, e := range s.Entries {
-		if e.Run == run && e.Approved == nil {
+		if e.Run == run && e.ofRun() {
 			all = append(all, e)
 		}
 	}
@@ -51,23 +51,15 @@ func (s *Scan) Of(run string) []Entry {
 func (s *Scan) Runs() []string {
 	var all []string
 	for _, e := range s.Entries {
-		if e.Approved == nil && !slices.Contains(all, e.Run) {
+		if e.ofRun() && !slices.Contains(all, e.Run) {
 			all = append(all, e.Run)
 		}
 	}
 	return all
 }
 
-// Approvals lists what people approved of a plan, of any run.
-func (s *Scan) Approvals(planHash string) []Entry {
-	var all []Entry
-	for _, e := range s.Entries {
-		if e.Approved != nil && e.Approved.Statement.PlanHash == planHash {
-			all = append(all, e)
-		}
-	}
-	return all
-}
+// ofRun says that a record opens or closes a run, and is nobody's word on a plan.
+func (e Entry) ofRun() bool { return e.Opened != nil || e.Closed != nil }
 
 func (s *Scan) fault(seq uint64, run, what, hint string) {
 	s.Faults = append(s.Faults, Fault{Where: fmt.Sprintf("ledger record %d (%s)", seq, Key(seq)), Record: seq, Run: run, What: what, Hint: hint})

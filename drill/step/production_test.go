@@ -110,6 +110,7 @@ func (l *lab) production(mode string) *plant {
 	}
 	l.playbook = livePlaybook(l.t, mode)
 	l.start.Mode, l.world.Mode = mode, mode
+	l.start.Approvals = []drill.Approval{{ID: "A1", Approver: "mei", Method: "ssh-ed25519", KeyID: "SHA256:mei", Record: 1, SHA256: "ab"}}
 	l.world.Back = step.Back(l.playbook)
 	l.world.Production = step.Production{Source: []string{prodUS}, Target: []string{prodEU}, OpenRouter: p.open,
 		OpenEdge: func(step.EdgeAt) (step.Edge, error) { return p.edge, nil }}

@@ -1,6 +1,7 @@
 """Judges drkit's evidence without drkit: recomputes the verdict of each evidence.json
 from its steps, gates, proofs, changes and clock, by the rules of docs/evidence.md,
-and holds the journal and the ledger against it. Python 3.9 or newer, nothing else.
+and holds the journal and the ledger against it. Of several evidences it also says which
+approval more than one of them counts. Python 3.9 or newer, nothing else.
 
 usage: evidence.py EVIDENCE... [--journal FILE] [--ledger FOLDER] [--head SHA256]
 
@@ -8,6 +9,7 @@ A journal.jsonl beside the evidence is taken by itself. Prints what it checked a
 the recomputed verdict. Exit status 0: all of it holds; 6: it does not, and why.
 """
 import argparse
+import base64
 import calendar
 import hashlib
 import json
@@ -23,7 +25,11 @@ ZEROS = "0" * 64
 LADDER = ["declared", "capacity", "image", "weights", "engine-ready", "canary-verified", "cutover", "steady"]
 TYPED = "typed by the operator, not authenticated"
 NEEDS = [("boot", "engine"), ("behaviour", "engine"), ("router", "router")]
+LIVE = ("planned", "emergency")
+LONGEST = 30 * 24 * 3600 * 10**9  # an approval may hold that long
+LAG = 300 * 10**9  # clocks of two machines, or weighing and journaling, may lie that far apart
 faults = []
+used = {}  # the run that counts it, by the record of an approval
 
 
 def fault(where, what):
@@ -68,6 +74,25 @@ def proven(e, name):
         if not p["claimed"] or not all(all_passed(gates) for gates in lists):
             return False
     return bool(said)
+
+
+def by_key(a):
+    return None not in (a["key_id"], a["ledger_record"], a["sha256"])
+
+
+def unapproved(e):
+    """1 when production may be moved and too few people approved that, else 0."""
+    if e["mode"] not in LIVE:
+        return 0
+    all_of = e["approvers"] or []
+    if e["mode"] == "emergency" and any(a["method"] == TYPED and a["self_attested"] for a in all_of):
+        return 0
+    people = {a["id"] for a in all_of if a["method"] != TYPED and by_key(a)}
+    return int(len(people) < max(e.get("consent", {}).get("required", 1), 1))
+
+
+def unearned(e):
+    return unproven(e) + substitutes(e) + len(refused(e)) + unapproved(e)
 
 
 def unproven(e):
@@ -119,7 +144,7 @@ def gaps(e):
     count += sum(g["result"] not in ("passed", "failed") for g in e["gates"])
     if tabletop(e):
         return [4] * (count + 1)
-    count += unproven(e) + substitutes(e) + len(refused(e)) + (rto(e) is None) + (e["objectives"]["rto_ns"] <= 0)
+    count += unearned(e) + (rto(e) is None) + (e["objectives"]["rto_ns"] <= 0)
     return [4] * count
 
 
@@ -157,7 +182,7 @@ def judge(e):
             return "not-recovered", why
         if any(x != 5 for x in why):
             return "incomplete", why
-        lacking = [4] * (unproven(e) + substitutes(e) + len(refused(e)))
+        lacking = [4] * unearned(e)
         return ("incomplete" if lacking else "objective-missed"), why + lacking
     why = red(e)
     if 4 in why:
@@ -208,7 +233,7 @@ def check_evidence(raw, e):
     print(f"recomputed verdict: {word} (status {status})")
     if (word, status) != (e["outcome"]["verdict"], e["outcome"]["status"]):
         fault("evidence /outcome", f"it says {e['outcome']['verdict']} ({e['outcome']['status']})")
-    check_approvers(e, word)
+    check_approvers(e)
     state = "incomplete" if left(e) else "verified" if e["cleanup"]["changes"] else "nothing-changed"
     if state != e["cleanup"]["status"]:
         fault("evidence /cleanup/status", f"it says {e['cleanup']['status']}, and its changes say {state}")
@@ -217,39 +242,121 @@ def check_evidence(raw, e):
         fault("evidence /measured/rto/value", f"it says {said}, and the clock says {took} ns")
 
 
-def check_approvers(e, word):
-    """Version 1.1: a live recovery was approved, and what no key proves says so."""
-    if e["schema"] == "drkit.evidence/1.0":
-        return
+def check_approvers(e):
+    """What no key proves says so, and the plan named everybody else."""
+    consent = e.get("consent")
     for i, a in enumerate(e["approvers"] or []):
-        if None in (a["key_id"], a["ledger_record"], a["sha256"]) and not (a["self_attested"] and a["method"] == TYPED):
-            fault(f"evidence /approvers/{i}", "nothing proves it, and it does not say that it is the operator's own")
-    if e["kind"] == "real" and word in ("recovered", "objective-missed") and not e["approvers"]:
-        fault("evidence /approvers", "production was moved, and nobody approved it")
+        typed = a["self_attested"] and a["method"] == TYPED
+        if typed:
+            continue
+        where = f"evidence /approvers/{i}"
+        if not by_key(a):
+            fault(where, "nothing proves it, and it does not say that it is the operator's own")
+        elif consent and not may_approve(consent, a["id"], a["key_id"]):
+            fault(where, "the plan did not name this person and key")
+        elif consent and a["self_attested"] and not consent["self_approval"]:
+            fault(where, "it is the operator's own, and the plan refuses those")
 
 
-def check_approval(e, a, r, digest):
+def may_approve(consent, name, key_id):
+    return {"name": name, "key_id": key_id} in consent.get("people", [])
+
+
+def key_id(line):
+    """A public key on one line, as ssh-keygen -l prints it."""
+    raw = base64.b64decode(line.split()[1])
+    return "SHA256:" + base64.b64encode(hashlib.sha256(raw).digest()).decode().rstrip("=")
+
+
+def signed(statement, word):
+    """Whether OpenSSH proves a signature; None where it is not there."""
+    if not shutil.which("ssh-keygen"):
+        return None
+    with tempfile.TemporaryDirectory() as d:
+        for name, text in (("sig", word["signature"]), ("allowed", f"x {word['key']}\n")):
+            with open(os.path.join(d, name), "w", encoding="utf-8") as f:
+                f.write(text)
+        message = (json.dumps(statement, indent=2, ensure_ascii=False) + "\n").encode()
+        args = ["ssh-keygen", "-Y", "verify", "-f", f"{d}/allowed", "-I", "x", "-n", "drkit-approval", "-s", f"{d}/sig"]
+        return not subprocess.run(args, input=message, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode
+
+
+def was_refused(records, run):
+    ends = [r["closed"]["verdict"] for r in records if r["kind"] == "closed" and r["run"] == run]
+    return bool(ends) and ends[-1] == "refused"
+
+
+def spent(records, digests, e, a, statement):
+    """What the ledger by itself holds against an approval of this run; None: nothing."""
+    after = statement.get("after")
+    if after and after not in [d for seq, d in digests.items() if seq < a["ledger_record"]]:
+        return "it was given in another ledger"
+    for r in records:
+        if r["seq"] < a["ledger_record"] and r["kind"] == "approved" and r["approved"]["statement"]["id"] == statement["id"]:
+            return f"it is record {r['seq']} again: replayed"
+    for r in records if not statement["run"] else []:
+        if r["kind"] != "opened" or r["opened"]["plan_hash"] != statement["plan_hash"]:
+            continue
+        if r["run"] == e["run_id"]:
+            return "it was given after the run began, and does not name it" if r["seq"] < a["ledger_record"] else None
+        if r["seq"] > a["ledger_record"] and not was_refused(records, r["run"]):
+            return f"run {r['run']} took it"
+    return None
+
+
+def taken_back(records, e, a, statement):
+    """Who took an approval back before the run counted it; None: nobody."""
+    opened = next((r["seq"] for r in records if r["kind"] == "opened" and r["run"] == e["run_id"]), 0)
+    for r in records:
+        if r["kind"] != "revoked" or r["revoked"]["statement"]["approval"] != statement["id"]:
+            continue
+        s, of = r["revoked"]["statement"], key_id(r["revoked"]["key"])
+        if (s["by"], of) != (a["id"], a["key_id"]) and not may_approve(e.get("consent", {}), s["by"], of):
+            continue
+        proven_by = signed(s, r["revoked"])
+        if proven_by is False:
+            continue
+        if r["seq"] <= max(a.get("as_of", 0), opened):
+            return f"{s['by']} took it back, in record {r['seq']}"
+        print(f"ledger record {r['seq']}: takes back the approval by {a['id']} after the run had counted it, which changes nothing")
+        return None
+    return None
+
+
+def dated(e, statement):
+    """What the times of an approval hold against a run that began and ended when it did."""
+    began, ended = wall(e["clock"]["began"]), wall(e["clock"]["ended"] or e["clock"]["began"])
+    at, expires = wall(statement["at"]), wall(statement["expires"])
+    if at > ended + LAG:
+        return "it is dated after the run"
+    if expires - at > LONGEST:
+        return "it was given for too long"
+    return "it had expired before the run began" if began - LAG >= expires else None
+
+
+def check_approval(e, a, records, digests):
     """Holds an approver against the ledger's record; OpenSSH, where it is there, proves the signature."""
     where = f"ledger record {a['ledger_record']}"
-    if not r or r["kind"] != "approved" or digest != a["sha256"]:
+    r = next((r for r in records if r["seq"] == a["ledger_record"]), None)
+    if not r or r["kind"] != "approved" or digests[r["seq"]] != a["sha256"]:
         fault(where, f"it is not the approval by {a['id']} that the evidence counts")
         return
     s = r["approved"]["statement"]
-    if s["plan_hash"] != e["plan"]["sha256"] or s["run"] not in ("", e["run_id"]) or s["approver"] != a["id"]:
+    if s["plan_hash"] != e["plan"]["sha256"] or s["service"] != e["service"] or s["run"] not in ("", e["run_id"]) or s["approver"] != a["id"] or key_id(r["approved"]["key"]) != a["key_id"]:
         fault(where, "it approves another plan or run, or is another's")
-    if not shutil.which("ssh-keygen"):
+    elif e["outcome"] and e["outcome"]["verdict"] != "refused":
+        why = dated(e, s) or spent(records, digests, e, a, s) or taken_back(records, e, a, s)
+        if why:
+            fault(where, f"the evidence counts the approval by {a['id']}, which does not count: {why}")
+        elif used.setdefault(s["id"], e["run_id"]) != e["run_id"]:
+            fault(where, f"the evidence counts the approval by {a['id']}, which run {used[s['id']]} counts too")
+    held = signed(s, r["approved"])
+    if held is None:
         print(f"approval by {a['id']}: signature not checked, ssh-keygen is not here")
-        return
-    with tempfile.TemporaryDirectory() as d:
-        for name, text in (("sig", r["approved"]["signature"]), ("allowed", f"x {r['approved']['key']}\n")):
-            with open(os.path.join(d, name), "w", encoding="utf-8") as f:
-                f.write(text)
-        message = (json.dumps(s, indent=2, ensure_ascii=False) + "\n").encode()
-        args = ["ssh-keygen", "-Y", "verify", "-f", f"{d}/allowed", "-I", "x", "-n", "drkit-approval", "-s", f"{d}/sig"]
-        if subprocess.run(args, input=message, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode:
-            fault(where, f"the signature of {a['id']} does not hold")
-        else:
-            print(f"approval by {a['id']}: ssh-keygen proves the signature")
+    elif held:
+        print(f"approval by {a['id']}: ssh-keygen proves the signature")
+    else:
+        fault(where, f"the signature of {a['id']} does not hold")
 
 
 def check_journal(raw, e):
@@ -272,7 +379,7 @@ def check_journal(raw, e):
 
 
 def check_ledger(folder, e, raw, head):
-    before, records, hashes, by_number = ZEROS, [], [], {}
+    before, records, digests, everything = ZEROS, [], {}, []
     for n, name in enumerate(sorted(f for f in os.listdir(folder) if re.fullmatch(r"\d{10}\.json", f)), 1):
         with open(os.path.join(folder, name), "rb") as f:
             data = f.read()
@@ -283,15 +390,15 @@ def check_ledger(folder, e, raw, head):
         if r["previous"] != before:
             fault(f"ledger {name}", "it does not follow the record before it")
         before = sha256(data)
-        hashes.append(before)
-        by_number[n] = (r, before)
+        digests[r["seq"]] = before
+        everything.append(r)
         if r["run"] == e["run_id"]:
             records.append((before, r))
-    if head and head.removeprefix("sha256:") not in hashes:
+    if head and head.removeprefix("sha256:") not in digests.values():
         fault("ledger", "it does not hold the record with the given SHA-256: its end was cut off")
-    for a in (e["approvers"] or []) if e["schema"] != "drkit.evidence/1.0" else []:
+    for a in e["approvers"] or []:
         if a["ledger_record"]:
-            check_approval(e, a, *by_number.get(a["ledger_record"], (None, None)))
+            check_approval(e, a, everything, digests)
     opened = [(h, r) for h, r in records if r["kind"] == "opened"]
     closed = [r for _, r in records if r["kind"] == "closed"]
     if len(opened) != 1 or not e["ledger"] or opened[0][0] != e["ledger"]["sha256"] or opened[0][1]["seq"] != e["ledger"]["record"]:
@@ -302,7 +409,7 @@ def check_ledger(folder, e, raw, head):
     c = closed[-1]["closed"]
     if c["evidence"]["sha256"] != sha256(raw) or c["journal"]["sha256"] != e["journal"]["sha256"]:
         fault(f"ledger record {closed[-1]['seq']}", "it sealed other bytes")
-    print(f"ledger: {len(hashes)} records, head sha256:{before}, end {'pinned' if head else 'unanchored as far as this program sees'}")
+    print(f"ledger: {len(everything)} records, head sha256:{before}, end {'pinned' if head else 'unanchored as far as this program sees'}")
 
 
 def holds(path, a):
