@@ -33,10 +33,10 @@ type Status struct {
 type KindStatus struct {
 	Kind
 	Runs     int      `json:"runs"`
-	Last     *PastRun `json:"last"`         // null: none
-	LastGood *PastRun `json:"last_success"` // null: never
+	Last     *PastRun `json:"last"`                     // null: none
+	LastGood *PastRun `json:"last_success"`             // null: never
 	Age      *float64 `json:"last_success_age_seconds"` // null: never, or it is dated ahead
-	Problems []string `json:"problems"` // empty: nothing speaks against it
+	Problems []string `json:"problems"`                 // empty: nothing speaks against it
 }
 
 // NewStatus judges a history as of today. Demonstrations and tabletops are listed,
