@@ -305,7 +305,7 @@ func (c *checker) sealed(e ledger.Entry, last bool) {
 		c.fault(fmt.Sprintf("%s line %d", ledger.FileName, n), ledger.Fault{Record: e.Seq, Line: n, What: fmt.Sprintf("record %d of the ledger closed the run before this line: it was added", e.Seq), Hint: hintRun})
 	case ledger.SealOf(c.raw[:want.Bytes]).SHA256 != want.SHA256 && c.folded != nil: // else the damaged line is told already
 		n := bytes.Count(c.raw[:want.Bytes], []byte("\n"))
-		c.fault(fmt.Sprintf("%s line %d", ledger.FileName, n), ledger.Fault{Record: e.Seq, Line: n, What: fmt.Sprintf("record %d of the ledger sealed other bytes: this line, the last one of those, was changed", e.Seq), Hint: hintRun})
+		c.fault(fmt.Sprintf("%s line %d", ledger.FileName, n), ledger.Fault{Record: e.Seq, Line: n, What: fmt.Sprintf("record %d of the ledger sealed other bytes up to this line: it was changed, or all from some line on was written anew", e.Seq), Hint: hintRun})
 	case ledger.SealOf(c.raw[:want.Bytes]).SHA256 != want.SHA256:
 		c.fault(ledger.FileName, ledger.Fault{Record: e.Seq, What: fmt.Sprintf("record %d of the ledger sealed other bytes", e.Seq), Hint: hintRun})
 	}
