@@ -4,7 +4,7 @@ package drill
 // checks were seen to go red.
 type SelfTest struct {
 	State  string         `json:"state"`         // one of the SelfTest constants
-	Why    string         `json:"why,omitempty"` // why there is none
+	Why    string         `json:"why,omitempty"` // why there is none, or what it did not try
 	At     string         `json:"at,omitempty"`  // RFC 3339
 	Tool   string         `json:"tool,omitempty"`
 	SHA256 string         `json:"sha256,omitempty"` // of its result file

@@ -23,6 +23,7 @@ import (
 	"drkit/internal/demo"
 	"drkit/internal/errext"
 	"drkit/internal/service"
+	"drkit/internal/store"
 	"drkit/manifest/release"
 )
 
@@ -72,11 +73,11 @@ func runDrillSelfTest(ctx context.Context, s *streams, o selfTestOptions) (err e
 	if err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp("", "drkit-self-test-*")
+	work, remove, err := scratch("drkit-self-test", s.Err)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, errext.WithStatus(os.RemoveAll(work), errext.Unclean)) }()
+	defer func() { err = errors.Join(err, errext.WithStatus(remove(), errext.Unclean)) }()
 	in := selftest.Input{Model: filepath.Join(work, "built-in", "models", "support-tiny"), Adapter: filepath.Join(work, "built-in", "models", "billing"),
 		WorkDir: work, Tool: toolVersion(), Only: o.Only}
 	if b := thisBinary(); b != nil {
@@ -128,30 +129,34 @@ func (o *selfTestOptions) own(ctx context.Context, s *streams) (*selftest.Own, s
 	if err != nil {
 		return nil, "", err
 	}
-	own, err := openOwn(ctx, svc, target, o.MaxMiB<<20)
-	if err != nil {
-		fmt.Fprintf(s.Err, "the copy of region %s is not tried: %v\n", target.Name, err)
-	}
-	return own, runDir, nil
+	return openOwn(ctx, svc, target, o.MaxMiB<<20), runDir, nil
 }
 
 // named reports whether the service's file was named, so that it has to be there.
 func (o *selfTestOptions) named() bool { return o.File != "drkit.yaml" }
 
-func openOwn(ctx context.Context, svc *service.Service, target *service.Region, limit int64) (*selftest.Own, error) {
+// openOwn reads which release the target publishes. Why that cannot be tried is part of
+// the result: without it, a green would say more than was seen.
+func openOwn(ctx context.Context, svc *service.Service, target *service.Region, limit int64) *selftest.Own {
+	own := &selftest.Own{Region: target.Name, MaxBytes: limit}
 	c, err := openCopy(target)
 	if err != nil {
-		return nil, err
+		own.Broken = err
+		return own
 	}
 	current, err := release.ReadCurrent(ctx, c.state, target.Name, svc.Metadata.Name)
-	if err != nil {
-		return nil, err
+	if errors.Is(err, store.ErrNotFound) {
+		return own // it publishes none
 	}
-	m, err := release.Load(ctx, c.store, svc.Metadata.Name, current.Release)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		own.Manifest, err = release.Load(ctx, c.store, svc.Metadata.Name, current.Release)
 	}
-	return &selftest.Own{Region: target.Name, Manifest: m, Store: c.store, Prefix: release.Prefix(svc.Metadata.Name, m.Release), MaxBytes: limit}, nil
+	if err != nil {
+		own.Manifest, own.Broken = nil, err
+		return own
+	}
+	own.Store, own.Prefix = c.store, release.Prefix(svc.Metadata.Name, current.Release)
+	return own
 }
 
 func printSelfTest(s *streams, o selfTestOptions, res selftest.Result) error {
@@ -175,6 +180,9 @@ func printSelfTest(s *streams, o selfTestOptions, res selftest.Result) error {
 		if !c.OK() {
 			fmt.Fprintf(s.Out, "            wanted %s (%s); %s\n", c.Want, c.Wants, c.Seen)
 		}
+	}
+	for _, what := range res.NotTried {
+		fmt.Fprintf(s.Out, "  not tried: %s\n", what)
 	}
 	verdict := fmt.Sprintf("the self-test holds: %d cases, each came to what it had to", len(res.Cases))
 	if !res.Held {
@@ -241,6 +249,9 @@ func embedded(res selftest.Result, data []byte) *drill.SelfTest {
 	lacks := slices.ContainsFunc(selftest.Names(), func(id string) bool { return !slices.Contains(ids, id) })
 	if res.Holds() && !lacks {
 		t.State = drill.SelfTestHolds
+	}
+	if len(res.NotTried) > 0 {
+		t.Why = "not tried: " + strings.Join(res.NotTried, "; ")
 	}
 	return t
 }

@@ -9,6 +9,7 @@ import (
 
 	"drkit/drill"
 	"drkit/drill/selftest"
+	"drkit/internal/service"
 )
 
 // TestLastSelfTest: only a whole result of this very program counts, and it is judged
@@ -63,5 +64,36 @@ func TestLastSelfTest(t *testing.T) {
 	}
 	if got := lastSelfTest(t.TempDir(), "v1", own); got.State != drill.SelfTestNotRun || !strings.Contains(got.Why, "drkit drill self-test makes one") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestOpenOwn: a region that publishes nothing has no copy to try; one whose record cannot
+// be read is broken, and never left out in silence.
+func TestOpenOwn(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeService(dir); err != nil {
+		t.Fatal(err)
+	}
+	svc, err := service.Load(filepath.Join(dir, "drkit.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := chooseTarget(svc, "eu-west-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	current := filepath.Join(dir, "regions", "eu-west-1", ".drkit", "eu-west-1", svc.Metadata.Name, "CURRENT")
+	if err := os.RemoveAll(current); err != nil {
+		t.Fatal(err)
+	}
+	if own := openOwn(t.Context(), svc, target, 1<<20); own.Broken != nil || own.Manifest != nil {
+		t.Errorf("nothing is published: %+v", own)
+	}
+	if err := os.MkdirAll(filepath.Dir(current), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fillFile(t, current, "{")
+	if own := openOwn(t.Context(), svc, target, 1<<20); own.Broken == nil || own.Manifest != nil {
+		t.Errorf("the record is damaged: %+v", own)
 	}
 }

@@ -23,7 +23,8 @@ import (
 // read, never written to: the faults are built into a scratch copy of some of its files.
 type Own struct {
 	Region   string
-	Manifest *manifest.Manifest
+	Manifest *manifest.Manifest // nil: the region publishes none
+	Broken   error              // why what it publishes cannot be read
 	Store    store.ReadWriter
 	Prefix   string // of the release in the store
 	MaxBytes int64  // of the scratch copy
@@ -53,9 +54,43 @@ func overwriteFile(path string) error {
 }
 
 // cases copies what fits, sees that the scratch copy is judged sound, and builds one
-// fault after the other into it.
-func (o *Own) cases(ctx context.Context, workDir string) ([]Case, error) {
+// fault after the other into it. A copy that cannot be read is no sound control. What
+// is not tried is named with its reason.
+func (o *Own) cases(ctx context.Context, workDir string) (all []Case, notTried []string, err error) {
+	switch {
+	case o.Broken != nil && ctx.Err() != nil:
+		return nil, nil, context.Cause(ctx)
+	case o.Broken != nil:
+		return []Case{{ID: "own-sound", Title: "nothing is wrong", Subject: "copy of region " + o.Region, Want: Green, Wants: "gate copy passed", Outcome: Other,
+			Seen: "the copy cannot be read (--max-copy 0 leaves it out): " + o.Broken.Error()}}, nil, nil
+	case o.Manifest == nil:
+		return nil, []string{"the copy of region " + o.Region + ": it publishes no release"}, nil
+	}
 	m, chosen, total := o.part()
+	if notTried = o.untried(chosen); len(chosen) == 0 {
+		return nil, notTried, nil // a control without a fault shows nothing
+	}
+	all, err = o.damaged(ctx, workDir, m, chosen, total)
+	return all, notTried, err
+}
+
+// untried names the faults that cannot be built in.
+func (o *Own) untried(chosen map[string]manifest.File) []string {
+	var all []string
+	for _, d := range damages {
+		if _, ok := chosen[d.id]; ok {
+			continue
+		}
+		why := "the release has no such file"
+		if slices.ContainsFunc(o.Manifest.Contents.Files, func(f manifest.File) bool { return f.Part == manifest.Model && f.Size > 0 && d.file(f) }) {
+			why = "no such file fits into the scratch copy (--max-copy)"
+		}
+		all = append(all, d.id+" on the copy of region "+o.Region+": "+why)
+	}
+	return all
+}
+
+func (o *Own) damaged(ctx context.Context, workDir string, m *manifest.Manifest, chosen map[string]manifest.File, total int) ([]Case, error) {
 	scratch := filepath.Join(workDir, "own")
 	subject := fmt.Sprintf("copy of region %s, %d of %d model files", o.Region, len(m.Contents.Files), total)
 	sound := Case{ID: "own-sound", Title: "nothing is wrong", Subject: subject, Want: Green, Wants: "gate copy passed"}
@@ -64,7 +99,7 @@ func (o *Own) cases(ctx context.Context, workDir string) ([]Case, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		sound.Outcome, sound.Seen, sound.Seconds = Other, "the copy itself is not the release: "+err.Error(), since(began)
+		sound.Outcome, sound.Seen, sound.Seconds = Other, "the scratch copy could not be made, or the copy is not the release: "+err.Error(), since(began)
 		return []Case{sound}, nil
 	}
 	g, err := o.judge(ctx, m, scratch)

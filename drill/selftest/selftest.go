@@ -60,6 +60,8 @@ type Result struct {
 	Partial bool      `json:"partial"` // only some cases were asked for
 	Held    bool      `json:"holds"`
 	Cases   []Case    `json:"cases"`
+
+	NotTried []string `json:"not_tried,omitempty"` // of the service's own copy, each with its reason
 }
 
 // Outcomes of a case.
@@ -142,11 +144,11 @@ func Run(ctx context.Context, in Input) (Result, error) {
 		return res, err
 	}
 	if in.Own != nil {
-		own, err := in.Own.cases(ctx, in.WorkDir)
+		own, left, err := in.Own.cases(ctx, in.WorkDir)
 		if err != nil {
 			return res, fmt.Errorf("on the service's own copy: %w", err)
 		}
-		res.Cases = append(res.Cases, own...)
+		res.Cases, res.NotTried = append(res.Cases, own...), left
 		for _, c := range own {
 			in.tell(c)
 		}

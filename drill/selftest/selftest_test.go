@@ -125,9 +125,9 @@ func TestOwnCopy(t *testing.T) {
 		return &Own{Region: "eu-west-1", Manifest: p.manifest, Store: s, Prefix: service + "/" + p.manifest.Release + "/", MaxBytes: limit}
 	}
 	s := mem.New().Fill(p.target)
-	cases, err := own(s, 1<<30).cases(t.Context(), t.TempDir())
-	if err != nil || len(cases) != 5 {
-		t.Fatalf("%d cases, %v", len(cases), err)
+	cases, left, err := own(s, 1<<30).cases(t.Context(), t.TempDir())
+	if err != nil || len(cases) != 5 || len(left) != 0 {
+		t.Fatalf("%d cases, not tried %q, %v", len(cases), left, err)
 	}
 	for _, c := range cases {
 		if !c.OK() {
@@ -141,16 +141,76 @@ func TestOwnCopy(t *testing.T) {
 	}
 
 	// Without room for a weight file that fault is not tried, and not claimed.
-	cases, err = own(s, 40<<10).cases(t.Context(), t.TempDir())
+	cases, left, err = own(s, 40<<10).cases(t.Context(), t.TempDir())
 	if err != nil || slices.ContainsFunc(cases, func(c Case) bool { return c.ID == "own-block-overwritten" }) || !slices.ContainsFunc(cases, func(c Case) bool { return c.ID == "own-template-wrong" && c.OK() }) {
 		t.Errorf("%+v, %v", cases, err)
+	}
+	if !slices.Contains(left, "own-block-overwritten on the copy of region eu-west-1: no such file fits into the scratch copy (--max-copy)") {
+		t.Errorf("not tried: %q", left)
+	}
+
+	// Without room for any file nothing is tried: no control alone that reads as a green.
+	cases, left, err = own(s, 1).cases(t.Context(), t.TempDir())
+	if err != nil || len(cases) != 0 || len(left) != len(damages) {
+		t.Errorf("%+v, not tried %q, %v", cases, left, err)
+	}
+
+	// A region that publishes nothing is said; one that cannot be read is no control.
+	cases, left, err = (&Own{Region: "eu-west-1"}).cases(t.Context(), t.TempDir())
+	if err != nil || len(cases) != 0 || len(left) != 1 || left[0] != "the copy of region eu-west-1: it publishes no release" {
+		t.Errorf("%+v, not tried %q, %v", cases, left, err)
+	}
+	cases, _, err = (&Own{Region: "eu-west-1", Broken: errors.New("no such bucket")}).cases(t.Context(), t.TempDir())
+	if err != nil || len(cases) != 1 || cases[0].OK() || !strings.Contains(cases[0].Seen, "no such bucket") {
+		t.Errorf("%+v, %v", cases, err)
+	}
+
+	// Nor is one whose scratch folder takes nothing.
+	full := filepath.Join(t.TempDir(), "full")
+	if err := os.WriteFile(full, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cases, _, err = own(s, 1<<30).cases(t.Context(), full)
+	if err == nil && (len(cases) != 1 || cases[0].OK()) {
+		t.Errorf("%+v", cases)
 	}
 
 	// A copy that is broken already is no control.
 	s.Damage(service+"/"+p.manifest.Release+"/model/base/"+template, []byte("{{ x }}"))
-	cases, err = own(s, 1<<30).cases(t.Context(), t.TempDir())
+	cases, _, err = own(s, 1<<30).cases(t.Context(), t.TempDir())
 	if err != nil || len(cases) != 1 || cases[0].OK() || !strings.Contains(cases[0].Seen, template) {
 		t.Errorf("%+v, %v", cases, err)
+	}
+}
+
+// TestBrokenModel: what cannot be released, or nobody may write beside, is an error and
+// no result.
+func TestBrokenModel(t *testing.T) {
+	empty := t.TempDir()
+	damagedModel := filepath.Join(t.TempDir(), "m")
+	if err := os.CopyFS(damagedModel, os.DirFS(models+"support-tiny")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(damagedModel, "config.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Input){
+		"no model":         func(in *Input) { in.Model = filepath.Join(empty, "nothing") },
+		"an empty folder":  func(in *Input) { in.Model = empty },
+		"a damaged config": func(in *Input) { in.Model = damagedModel },
+		"no adapter":       func(in *Input) { in.Adapter = filepath.Join(empty, "nothing") },
+		"no scratch space": func(in *Input) { in.WorkDir = file },
+	} {
+		in := input(t)
+		in.Only = []string{"steady-late"}
+		change(&in)
+		if res, err := Run(t.Context(), in); err == nil && res.Holds() || res.Held {
+			t.Errorf("%s: it holds: %+v", name, res)
+		}
 	}
 }
 
