@@ -77,7 +77,10 @@ func (o *afterOptions) unfinished() (dir, run string, err error) {
 	}
 	all, err := ledger.List(dir)
 	for _, id := range slices.Backward(all) {
-		r, err := ledger.LoadFile(ledger.Path(dir, id))
+		r, err := ledger.Load(dir, id)
+		if errors.Is(err, ledger.ErrCopied) {
+			continue // it is no run
+		}
 		if err != nil || r.Finished == nil || len(r.Left()) > 0 {
 			return dir, id, nil
 		}

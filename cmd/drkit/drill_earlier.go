@@ -17,7 +17,7 @@ func earlierSteps(dir string, start drill.RunStarted) forecast.Earlier {
 	}
 	var runs []*drill.Run
 	for _, id := range ids {
-		if r, err := ledger.LoadFile(ledger.Path(dir, id)); err == nil && drill.Verify(r) == nil {
+		if r, err := ledger.Load(dir, id); err == nil && drill.Verify(r) == nil {
 			runs = append(runs, r)
 		}
 	}

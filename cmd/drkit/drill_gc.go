@@ -145,7 +145,7 @@ func (g *collector) look(run string) runState {
 	if ledger.Live(g.dir, run) {
 		return runState{why: "its run is going on"}
 	}
-	r, err := ledger.LoadFile(path)
+	r, err := ledger.Load(g.dir, run)
 	switch {
 	case err != nil:
 		return runState{run: r, why: "its run's journal cannot be read: drkit drill abort " + run}

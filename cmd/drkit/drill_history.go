@@ -108,7 +108,7 @@ func readPast(ctx context.Context, s *streams, chain *ledger.Chain, dir string) 
 	}
 	var runs []*drill.Run
 	for _, id := range ids {
-		r, err := ledger.LoadFile(ledger.Path(dir, id))
+		r, err := ledger.Load(dir, id)
 		if err != nil && r.ID == "" {
 			fmt.Fprintf(s.Err, "run %s is left out: %v\n", id, err)
 			continue

@@ -20,7 +20,7 @@ func (d *drillPlan) earlierStart(release string) (rules.Start, bool) {
 	}
 	slices.Sort(runs)
 	for _, id := range slices.Backward(runs) {
-		run, err := ledger.LoadFile(ledger.Path(d.svc.Run.Dir.Path, id))
+		run, err := ledger.Load(d.svc.Run.Dir.Path, id)
 		if err != nil || run.Plan.Service != d.svc.Metadata.Name || run.Plan.Target != d.target.region.Name || run.Plan.Release != release {
 			continue
 		}

@@ -24,7 +24,7 @@ func openRuns(dir string) ([]openRun, error) {
 	all := []openRun{}
 	ids, err := ledger.List(dir)
 	for _, id := range ids {
-		r, err := ledger.LoadFile(ledger.Path(dir, id))
+		r, err := ledger.Load(dir, id)
 		if err != nil || ledger.Live(dir, id) {
 			continue
 		}

@@ -114,7 +114,7 @@ func newestOpen(dir string) (string, error) {
 		return "", err
 	}
 	for _, id := range slices.Backward(all) {
-		if r, err := ledger.LoadFile(ledger.Path(dir, id)); err == nil && r.Finished == nil && !ledger.Live(dir, id) {
+		if r, err := ledger.Load(dir, id); err == nil && r.Finished == nil && !ledger.Live(dir, id) {
 			return id, nil
 		}
 	}

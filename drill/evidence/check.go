@@ -166,6 +166,7 @@ type checker struct {
 	dir     string
 	records []ledger.Entry
 	raw     []byte
+	unread  bool       // the journal cannot be read at all
 	folded  *drill.Run // nil: the journal cannot be folded
 	state   string
 	verdict string
@@ -194,6 +195,7 @@ func (c *checker) journal() {
 	path := ledger.Path(c.dir, c.run)
 	var err error
 	if c.raw, err = readFile(path); err != nil {
+		c.unread = true
 		c.fault(ledger.FileName, ledger.Fault{What: err.Error()})
 		return
 	}
@@ -229,7 +231,7 @@ func plain(err error, path string) string { return strings.ReplaceAll(err.Error(
 
 // listed compares the journal with the ledger's records of the run.
 func (c *checker) listed(scan *ledger.Scan) {
-	if len(c.records) == 0 && len(c.raw) == 0 {
+	if len(c.records) == 0 && len(c.raw) == 0 && !c.unread {
 		c.state = "empty"
 		c.audit.note("the journal of run %s is empty, and nothing announced it: it was killed before it began; its folder may be deleted", c.run)
 		return

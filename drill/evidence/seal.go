@@ -97,6 +97,13 @@ func load(journal string) (*Evidence, *drill.Run, error) {
 const maxFile = 256 << 20
 
 func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() { // a pipe would block, a device may never end
+		err = fmt.Errorf("%s is no regular file", path)
+	}
+	if err != nil {
+		return nil, lost(fmt.Errorf("reading evidence: %w", err))
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, lost(fmt.Errorf("reading evidence: %w", err))

@@ -17,8 +17,12 @@ import (
 	"drkit/internal/errext"
 )
 
-// ErrLive says that the run's process still lives.
-var ErrLive = errors.New("the run's process still lives")
+var (
+	// ErrLive says that the run's process still lives.
+	ErrLive = errors.New("the run's process still lives")
+	// ErrCopied says that a run's folder holds the journal of another one.
+	ErrCopied = errors.New("its folder was copied or renamed")
+)
 
 // maxLine bounds a line in bytes: an event is small.
 const maxLine = 16 << 20
@@ -67,17 +71,59 @@ func Open(dir, run string, redact func([]byte) []byte) (*Journal, error) {
 	if err := checkID(run); err != nil {
 		return nil, err
 	}
-	j, err := open(Path(dir, run), os.O_RDWR|os.O_APPEND, redact)
+	err := regular(Path(dir, run))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("run %s in %s: %w", run, dir, ErrNoRun)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := j.cutTail(); err != nil {
+	j, err := open(Path(dir, run), os.O_RDWR|os.O_APPEND, redact)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(j.cutTail(), own(Path(dir, run), run)); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
 	return j, nil
+}
+
+// regular refuses what is no file: a pipe would block whoever opens it, and a device
+// may never end.
+func regular(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", path)
+	}
+	if err != nil {
+		return lost(err)
+	}
+	return nil
+}
+
+// own refuses the journal of another run in a run's folder. One that cannot be read, or
+// that is empty, is for others to judge.
+func own(path, run string) error {
+	for e, err := range Read(path) {
+		if err != nil || e.Run == run {
+			return nil
+		}
+		return copied(path, e.Run)
+	}
+	return nil
+}
+
+func copied(path, of string) error {
+	return errext.WithHint(lost(fmt.Errorf("%s is the journal of run %s: %w", path, of, ErrCopied)),
+		"keep copies elsewhere than beneath the folder of the runs")
+}
+
+// openFile opens a journal to be read.
+func openFile(path string) (*os.File, error) {
+	if err := regular(path); err != nil {
+		return nil, err
+	}
+	return os.Open(path)
 }
 
 func open(path string, flags int, redact func([]byte) []byte) (*Journal, error) {
@@ -218,7 +264,7 @@ func announced(e drill.Event) bool {
 
 func lines(path string, check func(n int, line []byte, e drill.Event) error) iter.Seq2[drill.Event, error] {
 	return func(yield func(drill.Event, error) bool) {
-		f, err := os.Open(path)
+		f, err := openFile(path)
 		if err != nil {
 			yield(drill.Event{}, fmt.Errorf("opening the journal: %w", err))
 			return
@@ -288,6 +334,16 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
+// Load is LoadFile of a run's own journal. That of another run counts for nothing there:
+// a folder that was copied would make one run two.
+func Load(dir, run string) (*drill.Run, error) {
+	r, err := LoadFile(Path(dir, run))
+	if r.ID != "" && r.ID != run {
+		return &drill.Run{}, copied(Path(dir, run), r.ID)
+	}
+	return r, err
+}
+
 // LoadFile folds a journal file and refuses one that contradicts itself; the run is
 // returned with the error, as far as it could be read.
 func LoadFile(path string) (*drill.Run, error) {
@@ -296,6 +352,9 @@ func LoadFile(path string) (*drill.Run, error) {
 			err = fmt.Errorf("%s: %w", path, ErrNoRun)
 		}
 		return &drill.Run{}, errext.WithHint(err, "name a run id, or the file of a journal")
+	}
+	if err := regular(path); err != nil {
+		return &drill.Run{}, err
 	}
 	r, err := drill.Replay(readChained(path))
 	if err != nil {

@@ -4,7 +4,7 @@
 // A run's journal is one file of JSON lines, <dir>/runs/<run>/journal.jsonl. A
 // live run holds a lock on it; every line but progress and log is on the disk
 // before the run goes on. Create begins one, Open continues one whose process is
-// gone, Read and LoadFile only look.
+// gone, Read, Load and LoadFile only look.
 package ledger
 
 import (
@@ -82,7 +82,7 @@ func checkID(run string) error {
 
 // Live reports whether a process holds the journal of a run.
 func Live(dir, run string) bool {
-	f, err := os.Open(Path(dir, run))
+	f, err := openFile(Path(dir, run))
 	if err != nil {
 		return false
 	}
