@@ -53,8 +53,8 @@ func ParseMetrics(page []byte) (Metrics, error) {
 }
 
 // Value is the sum of the series of name whose labels contain all of labels.
-// False means that no such series exists, or that it holds NaN: the value is
-// unknown, not 0. A histogram is read by its name with _count or _sum.
+// False means that no such series exists, or that it holds NaN or no finite number:
+// the value is unknown, not 0. A histogram is read by its name with _count or _sum.
 func (m Metrics) Value(name string, labels map[string]string) (float64, bool) {
 	var sum float64
 	found := false
@@ -67,14 +67,27 @@ func (m Metrics) Value(name string, labels map[string]string) (float64, bool) {
 		sum += v
 		found = true
 	})
-	if !found || math.IsNaN(sum) {
+	if !found || !finite(sum) {
 		return 0, false
 	}
 	return sum, true
 }
 
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// Count is Value of a counter. What cannot be a count, because it is below zero or
+// beyond what a float64 counts without a gap, is unknown.
+func (m Metrics) Count(name string, labels map[string]string) (uint64, bool) {
+	v, known := m.Value(name, labels)
+	if !known || v < 0 || v > 1<<53 {
+		return 0, false
+	}
+	return uint64(v), true
+}
+
 // By sums the series of name for each value of label, e.g. a router's counter
-// by worker. Series without that label, and sums that are NaN, are left out.
+// by worker. Series without that label, and sums that are NaN or not finite, are left
+// out.
 func (m Metrics) By(name, label string) map[string]float64 {
 	out := map[string]float64{}
 	m.each(name, func(have map[string]string, v float64) {
@@ -83,7 +96,7 @@ func (m Metrics) By(name, label string) map[string]float64 {
 		}
 	})
 	for k, v := range out {
-		if math.IsNaN(v) {
+		if !finite(v) {
 			delete(out, k)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -206,6 +207,13 @@ vllm:prefix_cache_hits_total{engine="0",model_name="billing"} 32.0
 vllm:num_requests_running{engine="0"} 0.0
 # TYPE broken gauge
 broken NaN
+# TYPE endless counter
+endless{engine="0"} +Inf
+endless{engine="1"} 3
+# TYPE below gauge
+below{engine="0"} -3
+# TYPE half counter
+half 2.5
 # TYPE vllm:time_to_first_token_seconds histogram
 vllm:time_to_first_token_seconds_bucket{le="0.1"} 3
 vllm:time_to_first_token_seconds_bucket{le="+Inf"} 4
@@ -231,6 +239,9 @@ func TestMetrics(t *testing.T) {
 		{"vllm:num_requests_running", nil, 0, true},
 		{"vllm:num_requests_waiting", nil, 0, false},
 		{"broken", nil, 0, false},
+		{"endless", nil, 0, false},
+		{"endless", map[string]string{"engine": "1"}, 3, true},
+		{"below", nil, -3, true},
 		{"vllm:time_to_first_token_seconds_count", nil, 4, true},
 		{"vllm:time_to_first_token_seconds_sum", nil, 0.5, true},
 		{"vllm:time_to_first_token_seconds", nil, 0, false},
@@ -239,6 +250,14 @@ func TestMetrics(t *testing.T) {
 		if got, ok := m.Value(tt.name, tt.labels); got != tt.want || ok != tt.ok {
 			t.Errorf("Value(%s, %v) = %v, %v", tt.name, tt.labels, got, ok)
 		}
+	}
+	for name, want := range map[string]string{"vllm:prefix_cache_hits_total": "96 true", "half": "2 true", "below": "0 false", "endless": "0 false", "absent": "0 false"} {
+		if n, ok := m.Count(name, nil); fmt.Sprint(n, ok) != want {
+			t.Errorf("Count(%s) = %d, %v, want %s", name, n, ok, want)
+		}
+	}
+	if by := m.By("endless", "engine"); len(by) != 1 || by["1"] != 3 {
+		t.Errorf("By of an endless series = %v", by)
 	}
 	if by := m.By("vllm:prefix_cache_hits_total", "model_name"); len(by) != 2 || by["billing"] != 32 {
 		t.Errorf("By = %v", by)

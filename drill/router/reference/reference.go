@@ -126,10 +126,10 @@ func (r *Router) Counters(ctx context.Context) (map[string]drill.Count, error) {
 	const attempts = "drkit_router_attempts_total"
 	counts := map[string]drill.Count{}
 	for u := range m.By(attempts, "worker") {
-		ok, okKnown := m.Value(attempts, map[string]string{"worker": u, "outcome": "ok"})
-		failed, failedKnown := m.Value(attempts, map[string]string{"worker": u, "outcome": "failed"})
+		ok, okKnown := m.Count(attempts, map[string]string{"worker": u, "outcome": "ok"})
+		failed, failedKnown := m.Count(attempts, map[string]string{"worker": u, "outcome": "failed"})
 		if okKnown && failedKnown {
-			counts[u] = drill.Count{OK: uint64(ok), Failed: uint64(failed), Unit: "attempts", Epoch: epoch}
+			counts[u] = drill.Count{OK: ok, Failed: failed, Unit: "attempts", Epoch: epoch}
 		}
 	}
 	return counts, nil
@@ -143,11 +143,11 @@ func (r *Router) CacheDecisions(ctx context.Context) (hits, misses, blind uint64
 	}
 	var n [3]uint64
 	for i, outcome := range []string{"hit", "miss", "blind"} {
-		v, ok := m.Value("drkit_router_prefix_decisions_total", map[string]string{"outcome": outcome})
+		v, ok := m.Count("drkit_router_prefix_decisions_total", map[string]string{"outcome": outcome})
 		if !ok {
 			return 0, 0, 0, fmt.Errorf("prefix decisions of %s: %w", r.base, drill.ErrNotCounted)
 		}
-		n[i] = uint64(v)
+		n[i] = v
 	}
 	return n[0], n[1], n[2], nil
 }

@@ -121,6 +121,10 @@ func TestCounters(t *testing.T) {
 drkit_router_attempts_total{worker="http://127.0.0.1:8101",outcome="ok"} 7
 drkit_router_attempts_total{worker="http://127.0.0.1:8101",outcome="failed"} 2
 drkit_router_attempts_total{worker="http://127.0.0.1:8101",outcome="client_left"} 1
+drkit_router_attempts_total{worker="http://127.0.0.1:8102",outcome="ok"} -5
+drkit_router_attempts_total{worker="http://127.0.0.1:8102",outcome="failed"} -5
+drkit_router_attempts_total{worker="http://127.0.0.1:8103",outcome="ok"} +Inf
+drkit_router_attempts_total{worker="http://127.0.0.1:8103",outcome="failed"} 0
 drkit_router_prefix_decisions_total{outcome="hit"} 5
 drkit_router_prefix_decisions_total{outcome="miss"} 3
 drkit_router_prefix_decisions_total{outcome="blind"} 2

@@ -121,15 +121,15 @@ func (r *Router) Counters(ctx context.Context) (map[string]drill.Count, error) {
 		if err != nil {
 			continue
 		}
-		ok, okKnown := m.Value(outcomes, map[string]string{"worker": raw, "outcome": "success"})
-		failed, failedKnown := m.Value(outcomes, map[string]string{"worker": raw, "outcome": "failure"})
+		ok, okKnown := m.Count(outcomes, map[string]string{"worker": raw, "outcome": "success"})
+		failed, failedKnown := m.Count(outcomes, map[string]string{"worker": raw, "outcome": "failure"})
 		if !okKnown && !failedKnown {
 			continue
 		}
 		// The router makes a series with its first event: where one outcome of a
 		// worker is counted, the other without a series has not happened.
 		c := counts[u]
-		counts[u] = drill.Count{OK: c.OK + uint64(ok), Failed: c.Failed + uint64(failed), Unit: "attempts", Epoch: epoch}
+		counts[u] = drill.Count{OK: c.OK + ok, Failed: c.Failed + failed, Unit: "attempts", Epoch: epoch}
 	}
 	return counts, nil
 }
@@ -156,8 +156,8 @@ func (r *Router) CacheDecisions(ctx context.Context) (hits, misses, blind uint64
 		return 0, 0, 0, fmt.Errorf("%s{policy=%q}: %w", decisions, policy, drill.ErrNotCounted)
 	}
 	count := func(outcome string) uint64 {
-		v, _ := m.Value(decisions, map[string]string{"policy": policy, "outcome": outcome})
-		return uint64(v)
+		v, _ := m.Count(decisions, map[string]string{"policy": policy, "outcome": outcome})
+		return v
 	}
 	return count("prefix_hit"), count("prefix_miss"), count("missing_tokens"), nil
 }

@@ -189,7 +189,8 @@ func TestCountersAndDecisions(t *testing.T) {
 
 func TestNothingCountedIsUnknown(t *testing.T) {
 	f := newFake()
-	f.metrics = "process_start_time_seconds 1.7e9\nvllm_router_cb_outcomes_total{worker=\"http://127.0.0.1:8101\",outcome=\"success\"} 1\n"
+	f.metrics = "process_start_time_seconds 1.7e9\nvllm_router_cb_outcomes_total{worker=\"http://127.0.0.1:8101\",outcome=\"success\"} 1\n" +
+		"vllm_router_cb_outcomes_total{worker=\"http://127.0.0.1:8102\",outcome=\"success\"} -5\n"
 	r := driver(t, f)
 	got, err := r.Counters(t.Context())
 	if err != nil || len(got) != 1 || got[urlA].Epoch != "1700000000" {
