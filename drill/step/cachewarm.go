@@ -16,7 +16,8 @@ func (w *World) tokens(ctx context.Context, e engines) tokens {
 	if len(e.all) == 0 {
 		return tokens{}
 	}
-	return tokens{w.sum(ctx, e, "vllm:prefix_cache_hits_total"), w.sum(ctx, e, "vllm:prefix_cache_queries_total")}
+	found := w.series(ctx, e, "vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total")
+	return tokens{found[0], found[1]}
 }
 
 // warmth is the hit rate of a stretch of time.
@@ -35,6 +36,8 @@ func (t tokens) since(was tokens, who string) warmth {
 		w.why = who + " does not count its prefix cache's hits"
 	case *queries == 0:
 		w.why = who + " looked nothing up in its prefix cache"
+	case *hits > *queries:
+		w.why = who + " counts more hits than lookups in its prefix cache: one of the two is wrong"
 	default:
 		w.rate = *hits / *queries
 	}

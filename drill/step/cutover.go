@@ -24,6 +24,7 @@ type switched struct {
 	drained   time.Time // from here on no answer can come from where the traffic was
 	left      *float64  // requests that the engines which were left had answered by then; nil: not known
 	gone      bool      // an emergency: what was left answers nobody
+	looked    bool      // a step looked whether it is steady
 	steady    time.Time // the end of the last window that made it steady; zero: it was not
 	baseline  warmth    // of the prefix cache of what was left, from the traffic's beginning on
 	warming   *warming  // of what took over

@@ -75,37 +75,49 @@ func (e engines) ended() (how string, ended bool) {
 	return how, ended
 }
 
-// sum adds up series of all engines, asked at the same time: what does not answer may
-// take all of its deadline. nil when one of them does not say.
-func (w *World) sum(ctx context.Context, e engines, series ...string) *float64 {
-	values := make([]*float64, len(e.all))
+// series adds up each series over all engines, asked at the same time and once for all
+// series: what does not answer may take all of its deadline. One is nil when an engine
+// does not say.
+func (w *World) series(ctx context.Context, e engines, names ...string) []*float64 {
+	pages := make([]openai.Metrics, len(e.all)) // an empty one where there is none
 	var asked sync.WaitGroup
 	for i, x := range e.all {
 		asked.Go(func() {
-			m, err := w.metrics(ctx, x)
-			if err != nil {
-				return
+			if m, err := w.metrics(ctx, x); err == nil {
+				pages[i] = m
 			}
-			total := 0.0
-			for _, name := range series {
-				v, known := m.Value(name, nil)
-				if !known {
-					return
-				}
-				total += v
-			}
-			values[i] = &total
 		})
 	}
 	asked.Wait()
-	total := 0.0
-	for _, v := range values {
+	sums := make([]*float64, len(names))
+	for i, name := range names {
+		sums[i] = total(pages, name)
+	}
+	return sums
+}
+
+func total(pages []openai.Metrics, name string) *float64 {
+	sum := 0.0
+	for _, m := range pages {
+		v, known := m.Value(name, nil)
+		if !known {
+			return nil
+		}
+		sum += v
+	}
+	return &sum
+}
+
+// sum adds up several series of all engines; nil when an engine does not say one.
+func (w *World) sum(ctx context.Context, e engines, names ...string) *float64 {
+	sum := 0.0
+	for _, v := range w.series(ctx, e, names...) {
 		if v == nil {
 			return nil
 		}
-		total += *v
+		sum += *v
 	}
-	return &total
+	return &sum
 }
 
 // answered is how many requests the engines say they have finished; nil when one of

@@ -22,12 +22,16 @@ func (s soak) Check(ctx context.Context, p playbooks.Step) []error { return s.w.
 func (s soak) Plan(playbooks.Step) []drill.PlannedChange { return nil }
 
 func (s soak) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
-	if s.w.cutover == nil || s.w.cutover.steady.IsZero() {
+	if s.w.cutover == nil || !s.w.cutover.looked {
 		return missing("soak", "steady")
 	}
 	promised := s.w.Objectives.Soak
 	if promised <= 0 {
 		return sc.Emit(drill.TypeNote, drill.Note{Text: "objectives.soak is not set: how long the objectives hold after steady was not looked at"})
+	}
+	if s.w.cutover.steady.IsZero() {
+		return gate(sc, drill.Gate{ID: "soak", Title: soakTitle, Expected: soakExpected(promised), Observed: "it was not seen steady before: there is no moment from which on they could hold",
+			Result: drill.Unmeasured, Evidence: "the step before it", Hint: "see the gate steady"})
 	}
 	s.w.traffic.SetPhase("soak")
 	from := s.w.cutover.steady
@@ -45,7 +49,7 @@ func (s soak) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
 	if hanging := s.w.hangingNow(); err == nil && hanging > 0 {
 		end.bad, end.last = true, fmt.Sprintf("%d requests get no end; %s", hanging, end.last)
 	}
-	g := drill.Gate{ID: "soak", Title: "the objectives hold on", Expected: fmt.Sprintf("%v after steady, each window as for steady", promised), Result: drill.Passed,
+	g := drill.Gate{ID: "soak", Title: soakTitle, Expected: soakExpected(promised), Result: drill.Passed,
 		Observed: fmt.Sprintf("they held for %v; the last: %s", end.held, end.last), Evidence: "the drill's own requests through the router", Hint: "the traffic table of the report shows each window"}
 	switch {
 	case err != nil:
@@ -59,6 +63,12 @@ func (s soak) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
 		return err
 	}
 	return s.stays(ctx, sc)
+}
+
+const soakTitle = "the objectives hold on"
+
+func soakExpected(promised time.Duration) string {
+	return fmt.Sprintf("%v after steady, each window as for steady", promised)
 }
 
 // soaked is how far a soak has come.

@@ -77,6 +77,8 @@ func TestSoakIsRed(t *testing.T) {
 				time.AfterFunc(10*time.Second, func() { l.router.mu.Lock(); l.router.sticky = true; l.router.mu.Unlock() })
 			}
 		}, drill.NotRecovered, 4, []string{"soak-attribution"}, []string{"us-east-1's engine answered"}},
+		{"steady that was not measured", func(l *lab) { l.promise(func(o *drill.Objectives) { o.Steady.MinRequests = 90 }); l.rate(6) },
+			drill.Incomplete, 4, nil, []string{"gate soak is unmeasured", "it was not seen steady"}},
 		{"without steady before it", func(l *lab) { l.without("steady") }, drill.Incomplete, 2, nil, []string{"soak: an earlier step of the playbook did not run"}},
 	} {
 		inner := tc.arrange
@@ -151,6 +153,13 @@ func TestCacheWarmIsNot(t *testing.T) {
 	}{
 		{"the cache stays cold", func(l *lab) { caches(l, func(int) int { return 0 }) }, drill.ObjectiveMissed, 5, drill.Failed, "it did not come back"},
 		{"no counters", func(*lab) {}, drill.Incomplete, 4, drill.Unmeasured, "does not count its prefix cache's hits"},
+		{"more hits than lookups", func(l *lab) { caches(l, func(done int) int { return 300 * done }) }, drill.Incomplete, 4, drill.Unmeasured, "target-canary counts more hits than lookups"},
+		{"endless hits", func(l *lab) {
+			caches(l, func(int) int { return 0 })
+			l.launcher.engines["target-canary"].mute = func(page string) string {
+				return page + "vllm:prefix_cache_queries_total 100\nvllm:prefix_cache_hits_total +Inf\n"
+			}
+		}, drill.Incomplete, 4, drill.Unmeasured, "target-canary does not count"},
 		{"the target's are missing", func(l *lab) { caches(l, func(int) int { return 0 }); l.launcher.engines["target-canary"].mute = nil }, drill.Incomplete, 4, drill.Unmeasured, "target-canary does not count"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -48,6 +48,7 @@ func (s steady) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error 
 // watch waits for as many windows in a row as were promised.
 func (s steady) watch(ctx context.Context) (row, error) {
 	target := s.w.cutover.to
+	s.w.cutover.looked = true
 	s.w.traffic.SetPhase("steady")
 	want := s.w.Objectives.Steady.Windows
 	var row row
