@@ -40,6 +40,7 @@ type attribution struct {
 	fromEngine       *float64 // answered by the engine that was left since it was drained
 	toRouter         *uint64  // likewise, by the router's own count
 	fromRouter       *uint64
+	sent             *int           // a rehearsal: requests of which the engine that took over can have answered one each; nil: others ask it too
 	regions          map[string]int // by response header
 	answered, failed int            // requests that began after the drain
 	gone             bool           // an emergency: the engines that were left answer nothing, at the drain and now
@@ -64,6 +65,10 @@ func (m *move) attribute(ctx context.Context, before, drained counts) (attributi
 	// The counters after the requests: they must hold at least these.
 	now := m.look(ctx, m.from)
 	a.toEngine, a.fromEngine = rise(before.to, now.to), rise(drained.from, now.from)
+	if m.fleet == nil {
+		open := m.w.traffic.Open() // first: a request that ends meanwhile counts twice rather than not at all
+		a.sent = openai.Ptr(open + len(m.touched()))
+	}
 	a.toRouter = delta(before.router, now.router, m.to.urls())
 	a.fromRouter = delta(drained.router, now.router, m.from.urls())
 	workers, err := m.router.Workers(ctx)
@@ -151,6 +156,9 @@ func (a attribution) unknown(from, to engines) []string {
 	var unknown []string
 	if a.toEngine == nil {
 		unknown = append(unknown, to.name()+" exports no count of its requests")
+	}
+	if a.sent != nil && value(a.toEngine) > float64(*a.sent) {
+		unknown = append(unknown, fmt.Sprintf("%s counted %.0f answers to at most %d requests: they were sent more than once, or somebody else asks it", to.name(), *a.toEngine, *a.sent))
 	}
 	if a.fromEngine == nil && !a.gone {
 		unknown = append(unknown, from.name()+" exports no count of its requests")

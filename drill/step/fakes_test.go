@@ -465,6 +465,7 @@ type router struct {
 	sticky  bool                 // lists the change and goes on as before
 	cuts    bool                 // breaks the streams of a worker that is removed
 	mute    bool                 // has no counters
+	twice   bool                 // sends each request two times to its worker
 	blind   bool                 // does not count its cache decisions
 	names   bool                 // answers name the region that they come from
 	sees    drill.Tri            // whether the policy sees text prompts
@@ -656,6 +657,20 @@ func (r *router) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 	if r.names {
 		w.Header().Set("X-Drkit-Region", map[string]string{sourceURL: "us-east-1", targetURL: "eu-west-1"}[worker.URL])
+	}
+	if r.twice {
+		first, err := http.NewRequestWithContext(ctx, q.Method, worker.URL+q.URL.Path, bytes.NewReader(body))
+		if err == nil {
+			var answer *http.Response
+			if answer, err = r.lab.world.HTTP.Do(first); err == nil {
+				_, _ = io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+			}
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
 	}
 	q = q.WithContext(ctx)
 	q.Body = io.NopCloser(bytes.NewReader(body))

@@ -248,6 +248,8 @@ func TestRouter(t *testing.T) {
 			drill.NotRecovered, 4, []string{"baseline"}, []string{"gate baseline", "502"}},
 		{"has no counters", func(l *lab) { l.router.mute = true },
 			drill.Incomplete, 4, nil, []string{"gate cutover-attribution is unmeasured", "the router's own count is not known"}},
+		{"sends each request twice", func(l *lab) { l.router.twice = true },
+			drill.Incomplete, 4, nil, []string{"gate cutover-attribution is unmeasured", "sent more than once"}},
 	} {
 		tc.run(t, func(_ *lab, run *drill.Run) {
 			if ok, why := run.Proof(drill.ProofRouter); ok {

@@ -253,6 +253,13 @@ func (g *Generator) record(r Result) {
 	g.results = append(g.results, r)
 }
 
+// Open counts the requests without an end.
+func (g *Generator) Open() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.open)
+}
+
 // Hanging counts the open requests that are older than a window and than twice
 // the slowest good answer so far: a request that never ends must not count as
 // nothing until its time-out.

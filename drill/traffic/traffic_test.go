@@ -1,6 +1,7 @@
 package traffic_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,6 +25,7 @@ type engine struct {
 	asked               atomic.Int64
 	tokenIDs            atomic.Int64
 	empty               bool // streams end well and hold no token
+	cached              int  // of 100 tokens of a prompt; 0: 80
 	residency           atomic.Value
 }
 
@@ -57,7 +59,7 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprint(w, `data: {"choices":[{"text":"","finish_reason":"length"}]}`+"\n\n")
-	fmt.Fprint(w, `data: {"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":1,"total_tokens":101,"prompt_tokens_details":{"cached_tokens":80}}}`+"\n\n")
+	fmt.Fprintf(w, `data: {"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":1,"total_tokens":101,"prompt_tokens_details":{"cached_tokens":%d}}}`+"\n\n", cmp.Or(e.cached, 80))
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
@@ -104,6 +106,19 @@ func TestWindowsCountEachRequestOnce(t *testing.T) {
 			t.Errorf("cache hit: got %v, want 0.8", w.CacheHit)
 		}
 	})
+}
+
+// An engine that finds more tokens than a prompt has, or fewer than none, says nothing
+// of its cache: no share is made of it.
+func TestACacheHitThatCannotBe(t *testing.T) {
+	for _, cached := range []int{101, -1} {
+		synctest.Test(t, func(t *testing.T) {
+			windows, _ := send(t, &engine{cached: cached}, traffic.Text, 11*time.Second)
+			if w := windows[0]; w.OK == 0 || w.CacheHit != nil {
+				t.Errorf("%d of 100 tokens: %d answers, cache hit %v", cached, w.OK, w.CacheHit)
+			}
+		})
+	}
 }
 
 func TestCutAndFailedRequestsAreNotOK(t *testing.T) {

@@ -83,7 +83,7 @@ func Summarize(results []Result) Window {
 		if r.Region != "" {
 			w.ByRegion[r.Region]++
 		}
-		if r.CachedTokens != nil {
+		if r.CachedTokens != nil && *r.CachedTokens >= 0 && *r.CachedTokens <= r.PromptTokens { // else the answer says nothing that can be
 			told, prompt, cached = true, prompt+r.PromptTokens, cached+*r.CachedTokens
 		}
 	}
