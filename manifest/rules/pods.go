@@ -31,14 +31,23 @@ func namelessUser(v *view) (out []manifest.Finding) {
 			Seen: "KeyError: 'getpwuid(): uid not found: …'",
 			Hint: "set USER, and HOME with a writable folder, in the container's environment"}
 		if numbered {
-			f.Message = fmt.Sprintf("container %s runs as user %d, and neither USER nor LOGNAME is set: an image that does not name this user makes some versions of the engine's libraries end at once, others go on", p.Container.Name, *p.User)
+			f.Message = fmt.Sprintf("%s runs as user %d, and neither USER nor LOGNAME is set: an image that does not name this user makes some versions of the engine's libraries end at once, others go on", container(p), *p.User)
 		} else {
 			f.Field = "runAsNonRoot"
-			f.Message = fmt.Sprintf("container %s must not run as root, so a cluster may choose its user's number, and neither USER nor LOGNAME is set: an image that does not name the user makes some versions of the engine's libraries end at once", p.Container.Name)
+			f.Message = fmt.Sprintf("%s must not run as root, so a cluster may choose its user's number, and neither USER nor LOGNAME is set: an image that does not name the user makes some versions of the engine's libraries end at once", container(p))
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+// container names a container for people. One may have no name in its file, and a
+// manifest of an early version kept none.
+func container(p manifest.PodFacts) string {
+	if p.Container.Name != "" {
+		return "container " + p.Container.Name
+	}
+	return strings.TrimSuffix(fmt.Sprintf("the container without a name at line %d of %s", p.Line, strings.TrimSpace(p.Kind+" "+p.Name)), " of ")
 }
 
 func inRegion(p manifest.PodFacts) string {
@@ -53,7 +62,7 @@ func startLimits(v *view) (out []manifest.Finding) {
 			continue
 		}
 		f := limitFinding(p, p.Limits[0], manifest.Info)
-		f.Message = fmt.Sprintf("container %s is given up after %s; no start of this release was measured, so whether that is long enough is not known", p.Container.Name, listLimits(p.Limits))
+		f.Message = fmt.Sprintf("%s is given up after %s; no start of this release was measured, so whether that is long enough is not known", container(p), listLimits(p.Limits))
 		f.Hint = "a drill measures the start and compares it with the smallest limit; so does drkit manifest check --measured-boot"
 		out = append(out, f)
 	}
@@ -123,11 +132,11 @@ func JudgeStart(m *manifest.Manifest, region string, s Start) (out []manifest.Fi
 			took += fmt.Sprintf(" after %v for its images", s.Pull.Round(time.Second/10))
 		}
 		f := limitFinding(p, smallest, manifest.Info)
-		f.Message = fmt.Sprintf("the start took %s (%s), container %s is given up after %s: it fits", took, s.From, p.Container.Name, listLimits(p.Limits))
+		f.Message = fmt.Sprintf("the start took %s (%s), %s is given up after %s: it fits", took, s.From, container(p), listLimits(p.Limits))
 		switch {
 		case limit <= needed:
 			f.Severity = manifest.Block
-			f.Message = fmt.Sprintf("the start took %s (%s), container %s is given up after %v: %s; all limits: %s", took, s.From, p.Container.Name, limit, smallest.What, listLimits(p.Limits))
+			f.Message = fmt.Sprintf("the start took %s (%s), %s is given up after %v: %s; all limits: %s", took, s.From, container(p), limit, smallest.What, listLimits(p.Limits))
 			f.Hint = fmt.Sprintf("raise the smallest limit well above %v, and each other one that is below it", needed.Round(time.Second/10))
 		case needed > time.Duration(narrow*float64(limit)):
 			f.Severity = manifest.Degraded

@@ -145,6 +145,20 @@ func TestMeasuredStart(t *testing.T) {
 	}
 }
 
+// TestAContainerWithoutAName: a note on it says which one it is, by its line in the file.
+func TestAContainerWithoutAName(t *testing.T) {
+	m, _, err := manifest.Build(t.Context(), report(t, "14-probe-budget/good"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Annotations.Pods[0].Container.Name = ""
+	for _, f := range append(rules.Check(m), rules.JudgeStart(m, "", rules.Start{Took: time.Second, From: "a test"})...) {
+		if f.Rule == "K-PROBE" && (strings.Contains(f.Message, "container  ") || !strings.Contains(f.Message, "the container without a name at line 15 of Deployment support-vllm is")) {
+			t.Errorf("%s", f.Message)
+		}
+	}
+}
+
 // TestMeasuredPull: a rollout's deadline, 600 s unless written, runs while images are
 // pulled; a probe and the engine's own limit begin with the engine. 159 s after a pull of
 // 440 s leave one second, after 442 s none; after 300 s they take less than 80 % of it.
