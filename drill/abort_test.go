@@ -30,7 +30,7 @@ func TestAbortAfterKill(t *testing.T) {
 				}
 			}
 			left := len(w.there)
-			r, err = Abort(t.Context(), killed, w.undos())
+			r, err = Abort(t.Context(), killed, "kim", w.undos())
 			if err != nil {
 				t.Fatalf("%d events: %v", n, err)
 			}
@@ -39,7 +39,7 @@ func TestAbortAfterKill(t *testing.T) {
 				t.Errorf("%d events: undid %v, %d were left", n, w.undone, left)
 			}
 			lines := len(killed.events)
-			if _, err := Abort(t.Context(), killed, w.undos()); err != nil || len(killed.events) != lines {
+			if _, err := Abort(t.Context(), killed, "kim", w.undos()); err != nil || len(killed.events) != lines {
 				t.Errorf("%d events: the second abort wrote %d lines: %v", n, len(killed.events)-lines, err)
 			}
 		}
@@ -54,12 +54,12 @@ func TestAbortIsKilledToo(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := &memory{events: slices.Clone(whole.events[:20])}
-		if _, err := Abort(t.Context(), first, newWorld().undos()); err != nil {
+		if _, err := Abort(t.Context(), first, "kim", newWorld().undos()); err != nil {
 			t.Fatal(err)
 		}
 		for n := 21; n < len(first.events); n++ {
 			again, w := &memory{events: slices.Clone(first.events[:n])}, newWorld()
-			r, err := Abort(t.Context(), again, w.undos())
+			r, err := Abort(t.Context(), again, "kim", w.undos())
 			if err != nil {
 				t.Fatalf("%d events: %v", n, err)
 			}
@@ -71,7 +71,8 @@ func TestAbortIsKilledToo(t *testing.T) {
 	})
 }
 
-// TestAbortMendsAnUncleanEnd: what an undo could not prove is tried again.
+// TestAbortMendsAnUncleanEnd: what an undo could not prove is tried again, after the
+// end; the verdict stays what it was closed as.
 func TestAbortMendsAnUncleanEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rn, w, j := newRunner()
@@ -79,28 +80,28 @@ func TestAbortMendsAnUncleanEnd(t *testing.T) {
 		if r, err := rn.Run(t.Context(), "R1", promise()); err != nil || r.Finished.Status != 8 {
 			t.Fatalf("%v %+v", err, r.Finished)
 		}
-		r, err := Abort(t.Context(), j, w.undos())
-		if err != nil || r.Finished.Status != 8 || r.Last.Proc != 2 {
+		r, err := Abort(t.Context(), j, "kim", w.undos())
+		if errext.StatusOf(err) != errext.Unclean || r.Finished.Status != 8 || r.Last.Proc != 2 || len(r.Left()) != 1 {
 			t.Fatalf("%v %+v", err, r.Finished)
 		}
 		w.broken["replica"] = false
-		r, err = Abort(t.Context(), j, w.undos())
+		r, err = Abort(t.Context(), j, "mei", w.undos())
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantVerdict(t, r, j, w, Aborted, 130)
-		if r.Last.Proc != 3 {
-			t.Errorf("process %d", r.Last.Proc)
+		wantVerdict(t, r, j, w, Incomplete, 8)
+		if c := r.change("change-3"); r.Last.Proc != 3 || len(r.Left()) > 0 || len(r.LeftAtEnd()) != 1 || c.Undone || c.Later == nil || c.Later.By != "mei" || !c.Gone() {
+			t.Errorf("process %d, left %v, %+v", r.Last.Proc, r.Left(), r.Changes)
 		}
 	})
 }
 
 func TestAbortRefuses(t *testing.T) {
-	if _, err := Abort(t.Context(), &memory{}, nil); err == nil || errext.Hint(err) == "" {
+	if _, err := Abort(t.Context(), &memory{}, "kim", nil); err == nil || errext.Hint(err) == "" {
 		t.Errorf("empty journal: %v", err)
 	}
 	bad := &memory{events: []Event{{Run: "R1", Seq: 2, Proc: 1, Type: TypeRunStarted, Data: []byte("{}")}}}
-	if _, err := Abort(t.Context(), bad, nil); errext.StatusOf(err) != errext.Evidence {
+	if _, err := Abort(t.Context(), bad, "kim", nil); errext.StatusOf(err) != errext.Evidence {
 		t.Errorf("broken journal: %v", err)
 	}
 }

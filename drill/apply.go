@@ -60,14 +60,14 @@ func (r *Run) fits(e Event) error {
 		return fmt.Errorf("is earlier (%v) than the event before it (%v)", e.Mono, r.Last.Mono)
 	case e.Type == TypeAdopted && r.ID != "":
 		return nil // a person may take something over at any time, also after the end
-	case e.Proc != r.Last.Proc && r.ID != "" && e.Type != TypeRunAborting && e.Type != TypeResumed:
-		return fmt.Errorf("comes from a second process, which has neither aborted nor resumed the run")
-	case r.Finished != nil && e.Type != TypeRunAborting:
+	case r.Finished != nil && e.Type == TypeRunAborting:
+		return errors.New("aborts a run that has ended: its verdict stands")
+	case r.Finished != nil && !r.after(e):
 		return errors.New("comes after the end of the run")
+	case e.Proc != r.Last.Proc && r.ID != "" && e.Type != TypeRunAborting && e.Type != TypeResumed && e.Type != TypeTakingBack:
+		return fmt.Errorf("comes from a second process, which has neither aborted nor resumed the run")
 	case r.Held != nil && e.Proc == r.Last.Proc:
 		return errors.New("comes after the run was held, from the process that held it")
-	case r.Finished != nil && e.Proc == r.Last.Proc:
-		return errors.New("aborts a run that has ended, from the process that ended it")
 	case e.Step != "" && r.step(e.Step) == nil:
 		return fmt.Errorf("names step %q, which the plan does not have", e.Step)
 	}
@@ -111,6 +111,7 @@ var folders = map[string]folder{
 	TypeRunStarted:   on(checkStarted, foldStarted),
 	TypeRunFinished:  on(checkFinished, foldFinished),
 	TypeRunAborting:  on(nil, foldAborting),
+	TypeTakingBack:   on(checkTakingBack, foldTakingBack),
 	TypeHeld:         on(checkHeld, foldHeld),
 	TypeResumed:      on(checkResumed, foldResumed),
 	TypeStepStarted:  on(checkStepStarted, foldStepStarted),

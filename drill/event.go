@@ -332,6 +332,8 @@ type Undone struct {
 	ID    string `json:"id"`
 	What  string `json:"what"`
 	Error string `json:"error,omitempty"`
+
+	Untouched bool `json:"untouched,omitempty"` // the undo was refused before it changed anything
 }
 
 // Phase is one stretch of an engine's boot, read from its log. A stretch that no

@@ -158,8 +158,18 @@ func foldChanged(r *Run, _ Event, c Changed) {
 
 func checkUndone(r *Run, _ Event, u Undone) error { return r.knows(u.ID) }
 
-func foldUndone(r *Run, _ Event, u Undone) {
+func foldUndone(r *Run, e Event, u Undone) {
 	s := r.change(u.ID)
+	if r.Finished != nil {
+		l := r.later(s, e)
+		l.Undone, l.What, l.Error, l.Untouched = u.Error == "", u.What, u.Error, u.Untouched
+		if b := &r.TakenBack[len(r.TakenBack)-1]; l.Undone { // fits has seen that there is one
+			b.Gone++
+		} else {
+			b.Failed++
+		}
+		return
+	}
 	s.Undone, s.UndoneAs, s.UndoError, s.Kept = u.Error == "", u.What, u.Error, ""
 }
 

@@ -64,7 +64,7 @@ func TestStepHoldsTheRun(t *testing.T) {
 		if judged := Judge(r); judged.Verdict == Recovered {
 			t.Errorf("a held run is judged %+v", judged)
 		}
-		r, err = Abort(t.Context(), j, w.undos())
+		r, err = Abort(t.Context(), j, "kim", w.undos())
 		if err != nil {
 			t.Fatal(err)
 		}

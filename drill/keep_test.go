@@ -114,11 +114,11 @@ func TestAbortAndWhatStays(t *testing.T) {
 			}
 			at := slices.Index(whole.types(), "steady:step.started")
 			killed := &memory{events: slices.Clone(whole.events[:at+1])}
-			r, err := Abort(t.Context(), killed, w.undos())
+			r, err := Abort(t.Context(), killed, "kim", w.undos())
 			if err != nil || r.Finished.Verdict != Aborted || r.Finished.Status != 130 || !slices.Equal(w.left(), tc.left) {
 				t.Errorf("%s: %+v, left %v, %v", tc.keep, r.Finished, w.left(), err)
 			}
-			r, err = AbortAll(t.Context(), killed, w.undos())
+			r, err = AbortAll(t.Context(), killed, "kim", w.undos())
 			if err != nil || len(r.Kept()) > 0 || !slices.Equal(w.left(), tc.afterwards) {
 				t.Errorf("%s: by force: kept %+v, left %v, %v", tc.keep, r.Kept(), w.left(), err)
 			}

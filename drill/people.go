@@ -123,15 +123,27 @@ func checkAdopted(r *Run, _ Event, a Adopted) error {
 		return errors.New("does not say who takes it over")
 	case !c.Done:
 		return fmt.Errorf("adopts change %q, which was not made", a.ID)
-	case c.Undone:
+	case c.Gone():
 		return fmt.Errorf("adopts change %q, which was taken back", a.ID)
-	case r.Finished != nil && c.Kept == "" && c.Adopted == "":
+	case r.Finished != nil && c.Stays() == "" && c.Owner() == "":
 		return fmt.Errorf("adopts change %q, which the run's end could not take back", a.ID)
 	}
 	return nil
 }
 
-func foldAdopted(r *Run, _ Event, a Adopted) { r.change(a.ID).Adopted = a.By }
+// foldAdopted leaves what the verdict rests on as it was at the end.
+func foldAdopted(r *Run, e Event, a Adopted) {
+	c := r.change(a.ID)
+	if r.Finished == nil || c.Kept != "" {
+		c.Adopted = a.By
+		return
+	}
+	l := Later{At: stamp(e)}
+	if c.Later != nil {
+		l = *c.Later
+	}
+	l.Adopted, c.Later = a.By, &l
+}
 
 // Adopt journals, as a process of its own, that somebody took over what changes of a
 // run made: their undo is dropped. The journal's lock tells whether the run's process
@@ -142,10 +154,7 @@ func Adopt(j Journal, ids []string, by string, also ...Handler) (*Run, error) {
 	if err != nil {
 		return run, err
 	}
-	x := &exec{
-		id: run.ID, proc: run.Last.Proc + 1, run: run, began: time.Now(), stop: func(error) {},
-		handlers: append([]Handler{j}, also...), closing: true, busy: map[string]chan struct{}{},
-	}
+	x := after(run, j, nil, also)
 	for _, id := range ids {
 		c := run.change(id)
 		if c == nil {
@@ -170,7 +179,7 @@ func (r *Run) CutOver() (moved bool, why string) {
 			if c.Step != s.ID || s.Kind != "cutover" || !c.Done {
 				continue
 			}
-			if !c.Undone {
+			if !c.Gone() {
 				return true, ""
 			}
 			why = "the cutover was taken back"

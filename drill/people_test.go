@@ -29,6 +29,12 @@ func of(typ, step string, data any) Event {
 	return Event{Type: typ, Step: step, Data: raw}
 }
 
+// second is an event of the second process.
+func second(e Event) Event {
+	e.Proc = 2
+	return e
+}
+
 func movedRun(t *testing.T, mode string, more ...Event) *Run {
 	plan := RunStarted{Mode: mode, Steps: []StepPlan{{ID: "boot", Kind: "boot"}, {ID: "cutover", Kind: "cutover"}}}
 	events := []Event{of(TypeRunStarted, "", plan),
@@ -48,6 +54,7 @@ func TestCutOver(t *testing.T) {
 		{"a planned move", movedRun(t, ModePlanned), ""},
 		{"a rehearsal", movedRun(t, ModeRehearsal), "moves nothing of production"},
 		{"taken back", movedRun(t, ModeEmergency, undone), "was taken back"},
+		{"taken back later", movedRun(t, ModeEmergency, of(TypeKept, "cutover", Kept{ID: "change-2", Why: "held"}), of(TypeRunFinished, "", RunFinished{Verdict: Incomplete, Status: 8}), second(of(TypeTakingBack, "", TakingBack{By: "mei", Why: "asked"})), second(undone)), "was taken back"},
 		{"half made", movedRun(t, ModeEmergency, of(TypeChanged, "cutover", Changed{ID: "change-2", Error: "no"})), "no step of the run moved"},
 	} {
 		moved, why := c.run.CutOver()

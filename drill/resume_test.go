@@ -217,7 +217,7 @@ func TestResumeRefuses(t *testing.T) {
 			}
 		},
 		"has ended: aborted": func(_ *Runner, j *memory, w *world, _ *RunStarted) {
-			_, _ = Abort(context.Background(), j, newWorld().undos())
+			_, _ = Abort(context.Background(), j, "kim", newWorld().undos())
 		},
 		"the journal is empty": func(_ *Runner, j *memory, _ *world, _ *RunStarted) { j.events = nil },
 	} {

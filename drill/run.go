@@ -40,6 +40,8 @@ type Run struct {
 	Resumes  []ResumedState
 	Finished *RunFinished // nil: still running, or killed
 	Ended    Stamp        // of Finished
+
+	TakenBack []TakingBackState // after the end
 }
 
 // Stamp is a moment of a run. Mono is exact, but only inside one process.
@@ -122,6 +124,7 @@ type ChangeState struct {
 	UndoError string // what the undo said; why the absence is not proven
 	Adopted string // who took over what it made: the run no longer takes it back
 	Kept    string // why it stays on purpose; "": it does not
+	Later   *Later // what became of it after the end; nil: nothing
 }
 
 // ResumedState is a moment from which another process went on.
@@ -171,10 +174,10 @@ func (r *Run) Instant(name string) (InstantState, bool) {
 	return InstantState{}, false
 }
 
-// Left lists the changes that are not proven to be taken back and do not stay on
-// purpose, newest first.
+// Left lists the changes that are not proven to be taken back, then or since, and do
+// not stay on purpose, newest first.
 func (r *Run) Left() []ChangeState {
-	return r.open(func(c ChangeState) bool { return c.Kept == "" })
+	return r.open(func(c ChangeState) bool { return c.Stays() == "" })
 }
 
 // Proof says whether the run proved something, and why or why not. A proof

@@ -351,7 +351,7 @@ func TestSecondInterruptLeaves(t *testing.T) {
 		if took := time.Since(began); took != 6*time.Minute+45*time.Second || r.Finished != nil {
 			t.Errorf("left after %v, finished %v", took, r.Finished)
 		}
-		r, err = Abort(t.Context(), j, map[string]UndoFunc{"remove": quick})
+		r, err = Abort(t.Context(), j, "kim", map[string]UndoFunc{"remove": quick})
 		if err != nil {
 			t.Fatal(err)
 		}

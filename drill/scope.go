@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"drkit/internal/errext"
@@ -25,7 +26,7 @@ var (
 
 // reserved are the events that only the runner writes.
 var reserved = map[string]bool{
-	TypeRunStarted: true, TypeRunFinished: true, TypeRunAborting: true, TypeHeld: true, TypeResumed: true, TypeStepStarted: true, TypeStepFinished: true,
+	TypeRunStarted: true, TypeRunFinished: true, TypeRunAborting: true, TypeHeld: true, TypeResumed: true, TypeTakingBack: true, TypeStepStarted: true, TypeStepFinished: true,
 	TypeRechecked: true,
 	TypeProblem:   true, TypeIntent: true, TypeChanged: true, TypeUndone: true, TypeAdopted: true, TypeKept: true,
 }
@@ -149,13 +150,19 @@ func (x *exec) undoAgain(ctx context.Context, match func(ChangeState) bool) erro
 func (x *exec) takeBack(ctx context.Context, match func(ChangeState) bool, again bool) error {
 	var left []ChangeState
 	x.look(func(r *Run) { left = r.toUndo(x.force) })
+	left = slices.DeleteFunc(left, func(c ChangeState) bool { return !match(c) })
+	return x.undoEach(ctx, left, func(c ChangeState, later bool) bool {
+		return (!again || c.Undo.Keep == KeepHeld) && x.letStay(c, later)
+	})
+}
+
+// undoEach takes changes back in the order given, but those that stay, of which it is
+// told whether one stays that was made later.
+func (x *exec) undoEach(ctx context.Context, left []ChangeState, stays func(c ChangeState, later bool) bool) error {
 	var failed []error
 	kept, stuck := false, false
 	for _, c := range left {
-		if !match(c) {
-			continue
-		}
-		if (!again || c.Undo.Keep == KeepHeld) && x.letStay(c, kept) {
+		if stays(c, kept) {
 			kept = true
 			continue
 		}
@@ -169,7 +176,7 @@ func (x *exec) takeBack(ctx context.Context, match func(ChangeState) bool, again
 		stuck = stuck || err != nil && c.Undo.Keep != ""
 		u := Undone{ID: c.ID, What: "undone: " + c.What}
 		if err != nil {
-			u.Error = err.Error()
+			u.Error, u.Untouched = err.Error(), errors.Is(err, ErrUntouched) || errors.Is(err, errRestsOn)
 			failed = append(failed, fmt.Errorf("%q is not proven to be taken back: %w", c.What, err))
 		}
 		_ = x.emit(c.Step, c.Attempt, TypeUndone, u) // a failed journal stops no undo; the end tells it
@@ -184,7 +191,7 @@ func (x *exec) letStay(c ChangeState, later bool) bool {
 	if why == "" || x.force {
 		return false
 	}
-	if why != c.Kept {
+	if why != c.Stays() {
 		_ = x.emit(c.Step, c.Attempt, TypeKept, Kept{ID: c.ID, Why: why}) // as with Undone
 	}
 	return true

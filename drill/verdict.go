@@ -103,7 +103,7 @@ func problemReasons(r *Run) []Reason {
 
 func undoReasons(r *Run) []Reason {
 	var all []Reason
-	for _, c := range r.Left() {
+	for _, c := range r.LeftAtEnd() {
 		why := c.UndoError
 		if why == "" {
 			why = "its undo did not run"
@@ -168,7 +168,7 @@ func stepReason(r *Run, s StepState) Reason {
 	switch status := errext.Status(s.Status); {
 	case status == errext.Refused || status == errext.Holds:
 		return reason(errext.Gate, what, s.Hint)
-	case status == errext.Unclean && len(r.Left()) == 0:
+	case status == errext.Unclean && len(r.LeftAtEnd()) == 0:
 		return reason(errext.Failed, what+"; the end of the run took it back", "")
 	default:
 		return reason(status, what, s.Hint)

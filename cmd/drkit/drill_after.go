@@ -98,9 +98,13 @@ proven to be taken back, newest first, proves it, and closes the journal. It may
 repeated. Without a name it takes the newest run that has not ended clean, else the
 newest. A run whose process still lives is refused: interrupt it in its own terminal.
 
+A run that has ended keeps its verdict. What is taken back afterwards is journaled as a
+record of its own, and reports and evidence say when and by whom.
+
 The cutover of an emergency stays, with the engine that it sends to: the region that it
-would go back to is gone. --undo-cutover takes that back too. A run that recovered is
-not taken back: production returns by the playbook failback.`,
+would go back to is gone. --undo-cutover takes that back too, once the engines that it
+would send to serve the release again; until then the routers go on as they are (status
+8). A run that recovered is not taken back: production returns by the playbook failback.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -141,18 +145,21 @@ func runDrillAbort(ctx context.Context, s *streams, o afterOptions) error {
 		}
 		abort = drill.AbortAll
 	}
-	run, err := abort(ctx, journal, undos(), drillreport.NewPlain(s.Err))
-	if err != nil {
-		return err
+	run, unproven := abort(ctx, journal, operator(), undos(), drillreport.NewPlain(s.Err))
+	if run.Finished == nil || unproven != nil && errext.StatusOf(unproven) != errext.Unclean {
+		return unproven
 	}
 	if err := errors.Join(writeReports(s, run, ledger.Dir(dir, id), nil, o.json()), o.close(ctx, s, dir, id)); err != nil {
-		return err
+		return errors.Join(unproven, err)
+	}
+	for _, c := range run.Kept() {
+		fmt.Fprintf(s.Err, "stays: %s: %s\n", c.What, c.Stays())
+	}
+	if unproven != nil {
+		return unproven
 	}
 	if left := run.Left(); len(left) > 0 {
 		return conclude(errext.Unclean)
-	}
-	for _, c := range run.Kept() {
-		fmt.Fprintf(s.Err, "stays: %s: %s\n", c.What, c.Kept)
 	}
 	if run.Seq == before {
 		fmt.Fprintf(s.Err, "run %s had ended clean: nothing was left to take back\n", id)

@@ -131,6 +131,9 @@ func printHistory(w io.Writer, h drillreport.History) error {
 				verdict = *r.Verdict
 			}
 			printLine(&b, "  %s  %s  %-16s declared → steady %-9s of %s", r.Began.UTC().Format("2006-01-02 15:04"), r.Run, verdict, secondsOf(r.RTO), secondsOf(&r.Promised))
+			for _, x := range r.TakenBack {
+				printLine(&b, "      after the end, %s, by %s: %s taken back, %d not proven: %s", x.At.UTC().Format("2006-01-02 15:04"), x.By, countOf(x.Gone, "change", "changes"), x.Failed, x.Why)
+			}
 			if r.Trouble != "" {
 				printLine(&b, "      its evidence does not hold: %s", r.Trouble)
 			}
@@ -352,6 +355,9 @@ func printStatus(s *streams, st drillreport.Status, a *evidence.Audit) {
 			break
 		}
 		printLine(s.Out, "  ✗ %s: %s", f.Where, f.What)
+		if f.Hint != "" && (i == 0 || f.Hint != a.Faults[i-1].Hint) {
+			printLine(s.Out, "    → %s", f.Hint)
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func writeReports(s *streams, run *drill.Run, dir string, reports []drillReport,
 		_, err := io.WriteString(s.Out, tui.Summary(run, 100))
 		errs = append(errs, err)
 		for _, c := range run.Kept() {
-			printLine(s.Out, "stays on purpose: %s: %s", c.What, c.Kept)
+			printLine(s.Out, "stays on purpose: %s: %s", c.What, c.Stays())
 		}
 	}
 	fmt.Fprintf(s.Err, "journal, result.md and result.json: %s\n", dir)

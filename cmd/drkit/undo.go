@@ -36,7 +36,7 @@ func undoLaunch(l *process.Launcher) func(run, name string) (drill.Undo, error) 
 // undos are all kinds of undo that a journal of this drkit can hold.
 func undos() map[string]drill.UndoFunc {
 	all := step.Undos(newRouter)
-	maps.Copy(all, step.LiveUndos(step.Production{OpenRouter: openRouter, OpenEdge: openEdge}))
+	maps.Copy(all, step.LiveUndos(step.Production{OpenRouter: openRouter, OpenEdge: openEdge, HTTP: httpClient()}))
 	all[ledger.UndoLock] = ledger.ReleaseUndo(openByURL)
 	all[undoProcess] = stopProcess
 	all[kubernetes.UndoKind] = kubernetes.UndoLaunch

@@ -28,7 +28,7 @@ func New(r *drill.Run, seal ledger.Sealed) Evidence {
 		Clock:       Clock{Began: r.Begun.Wall, Ended: res.Ended, Instants: instants(r)},
 		Components:  res.Components, Measured: res.Measured, Segments: res.Segments, Traffic: res.Traffic, Notes: res.Notes,
 		Problems: problems(r), Steps: steps(r), Gates: gates(r), Proofs: proofs(r),
-		Cleanup: cleanup(r), Failback: failback(r), Deviations: deviations(r), Findings: findings(r),
+		Cleanup: cleanup(r), TakenBack: report.TakenBacks(r), Failback: failback(r), Deviations: deviations(r), Findings: findings(r),
 		Journal: seal, Outcome: outcome(r),
 	}
 	if len(r.Classes) > 0 {
@@ -166,9 +166,9 @@ func proofs(r *drill.Run) []Proof {
 func cleanup(r *drill.Run) Cleanup {
 	c := Cleanup{Status: CleanNothing, Changes: []Change{}, Leftovers: []string{}}
 	for _, x := range r.Changes {
-		c.Changes = append(c.Changes, Change{ID: x.ID, Step: x.Step, What: x.What, Undo: x.Undo.Kind, Done: x.Done, Error: x.Error, Undone: x.Undone, Why: x.UndoError, By: x.Adopted, Kept: x.Kept})
+		c.Changes = append(c.Changes, Change{ID: x.ID, Step: x.Step, What: x.What, Undo: x.Undo.Kind, Done: x.Done, Error: x.Error, Undone: x.Undone, Why: x.UndoError, By: x.Adopted, Kept: x.Kept, Later: report.LaterOf(x)})
 	}
-	for _, x := range r.Left() {
+	for _, x := range r.LeftAtEnd() {
 		c.Leftovers = append(c.Leftovers, x.What)
 	}
 	switch {
@@ -218,6 +218,9 @@ func deviations(r *drill.Run) []string {
 	}
 	if r.Aborting != nil {
 		all = append(all, "the run was cut short: "+r.Aborting.Why)
+	}
+	for _, text := range r.AfterTheEnd() {
+		all = append(all, "after the end: "+text)
 	}
 	return all
 }

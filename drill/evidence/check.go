@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -242,6 +243,11 @@ func (c *checker) listed(scan *ledger.Scan) {
 			Hint: "it stands beside the chain for good: judge it by its own evidence.json, and keep that apart"})
 		return
 	}
+	if at := c.elsewhere(); len(c.records) == 0 && at != "" {
+		c.fault("", ledger.Fault{What: "it was announced in another ledger, " + at + ": " + c.audit.Location + " does not know it",
+			Hint: "a run.dir goes with one ledger: name the old one (--ledger " + at + "), or give run.dir in drkit.yaml another folder, and judge the old one with --run-dir and --ledger"})
+		return
+	}
 	if len(c.records) == 0 {
 		c.fault("", ledger.Fault{What: "it has a journal, and the ledger does not know it: its records were cut off, or it ran without this ledger",
 			Hint: "if it ran with another ledger, name that with --ledger; what ran before there was a ledger belongs into another folder"})
@@ -272,6 +278,22 @@ func (c *checker) listed(scan *ledger.Scan) {
 	}
 	c.fault("", ledger.Fault{Record: c.records[0].Seq, What: fmt.Sprintf("record %d of the ledger opens it, and none closes it: it was killed, or its closing record was taken away", c.records[0].Seq),
 		Hint: "drkit drill abort " + c.run + " takes back what it changed, and closes it"})
+}
+
+// elsewhere is the ledger that announced the run, where its journal names another.
+func (c *checker) elsewhere() string {
+	if c.folded == nil || c.folded.Plan.Ledger == nil || place(c.folded.Plan.Ledger.Location) == place(c.audit.Location) {
+		return ""
+	}
+	return c.folded.Plan.Ledger.Location
+}
+
+// place is a ledger's location with one spelling for a folder.
+func place(location string) string {
+	if abs, err := filepath.Abs(location); err == nil && !strings.Contains(location, "://") {
+		return abs
+	}
+	return location
 }
 
 // opened holds the announcement against the journal's first event.
@@ -311,7 +333,7 @@ func (c *checker) sealed(e ledger.Entry, last bool) {
 	case ledger.SealOf(c.raw[:want.Bytes]).SHA256 != want.SHA256:
 		c.fault(ledger.FileName, ledger.Fault{Record: e.Seq, What: fmt.Sprintf("record %d of the ledger sealed other bytes", e.Seq), Hint: hintRun})
 	}
-	if last && c.folded != nil && (c.verdict != e.Closed.Verdict || c.status != e.Closed.Status) {
+	if c.folded != nil && (c.verdict != e.Closed.Verdict || c.status != e.Closed.Status) {
 		c.fault("", ledger.Fault{Record: e.Seq, What: fmt.Sprintf("record %d of the ledger says %s (%d), and the journal says %q (%d)", e.Seq, e.Closed.Verdict, e.Closed.Status, c.verdict, c.status), Hint: hintRun})
 	}
 }

@@ -65,6 +65,7 @@ type Evidence struct {
 	Classes     []report.Class           `json:"classes,omitempty"` // of traffic, with the verdict on each
 	Deviations  []string                 `json:"deviations"`
 	Cleanup     Cleanup                  `json:"cleanup"`
+	TakenBack   []report.TakenBack       `json:"taken_back,omitempty"` // after the end, which it leaves as it was
 	Failback    Failback                 `json:"failback"`
 	Findings    []Finding                `json:"findings"`
 	Lessons     *[]string                `json:"lessons"`
@@ -212,7 +213,8 @@ type Proof struct {
 	Why      string   `json:"why"`
 }
 
-// Cleanup says whether everything that was changed is proven to be taken back.
+// Cleanup says whether everything that was changed is proven to be taken back, at the
+// end of the run. What was done since stands beside each change.
 type Cleanup struct {
 	Status    string   `json:"status"` // verified, incomplete, nothing-changed
 	Changes   []Change `json:"changes"`
@@ -238,6 +240,8 @@ type Change struct {
 	Why    string `json:"undo_error"`
 	By     string `json:"adopted,omitempty"` // who took over what it made
 	Kept   string `json:"kept,omitempty"`    // why it stays on purpose
+
+	Later *report.Later `json:"after_the_end,omitempty"` // what became of it since
 }
 
 // Failback is whether the source was shown to be able to serve again.

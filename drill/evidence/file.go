@@ -69,6 +69,7 @@ func (e *Evidence) contradictions(add func(field, what string)) {
 	if c := cleanup(r); c.Status != e.Cleanup.Status || !slices.Equal(c.Leftovers, e.Cleanup.Leftovers) {
 		add("/cleanup/status", fmt.Sprintf("it says %s, and its changes say %s", e.Cleanup.Status, c.Status))
 	}
+	e.checkLater(add)
 	e.checkApprovers(add)
 	e.checkTimes(r, add)
 	e.checkProofs(r, add)
@@ -82,6 +83,28 @@ func firstReason(all []drill.Reason) string {
 		return ""
 	}
 	return ": " + all[0].What
+}
+
+// checkLater: what was taken back after the end was taken back by somebody, and once.
+// Its times are of another process, and are not compared.
+func (e *Evidence) checkLater(add func(field, what string)) {
+	for i, c := range e.Cleanup.Changes {
+		l, at := c.Later, fmt.Sprintf("/cleanup/changes/%d/after_the_end", i)
+		if l == nil {
+			continue
+		}
+		told := slices.ContainsFunc(e.TakenBack, func(b report.TakenBack) bool { return b.By == l.By })
+		switch {
+		case c.Undone:
+			add(at, "the change was taken back at the end already")
+		case e.Clock.Ended == nil:
+			add(at, "the run has no end")
+		case l.Undone && l.Why != "":
+			add(at, "it says both that the change was taken back and why it was not")
+		case !told && l.Adopted == "":
+			add(at, "nothing in taken_back says who did it")
+		}
+	}
 }
 
 func (e *Evidence) checkTimes(r *drill.Run, add func(field, what string)) {

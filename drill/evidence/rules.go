@@ -27,7 +27,7 @@ func rulesOf(r *drill.Run) []string {
 	if len(r.Classes) > 0 {
 		all = append(all, "classes: one that the target may not answer is refused, and makes incomplete what else would be recovered or objective-missed; each other one is judged by the gates that speak of it")
 	}
-	if len(r.Kept()) > 0 {
+	if slices.ContainsFunc(r.Changes, func(c drill.ChangeState) bool { return c.Kept != "" && !c.Undone && c.Adopted == "" }) {
 		all = append(all, "changes: one that stays on purpose is no change that is left")
 	}
 	if drill.Live(r.Plan.Mode) {

@@ -75,7 +75,7 @@ func (w *world) abort(run string) {
 		w.t.Fatal(err)
 	}
 	defer j.Close()
-	if _, err := drill.Abort(w.t.Context(), j, map[string]drill.UndoFunc{"undo": undoes}); err != nil {
+	if _, err := drill.Abort(w.t.Context(), j, "kim", map[string]drill.UndoFunc{"undo": undoes}); err != nil {
 		w.t.Fatal(err)
 	}
 	if _, err := Seal(w.t.Context(), w.chain, w.dir, run, "kim"); err != nil {
@@ -84,7 +84,8 @@ func (w *world) abort(run string) {
 }
 
 // TestAbortAfterTheEnd: a run whose clean-up was not proven is closed as such, and
-// once more after the abort. The first record still seals the journal's beginning.
+// once more after the abort, with the same verdict: what was taken back since stands
+// beside it. The first record still seals the journal's beginning.
 func TestAbortAfterTheEnd(t *testing.T) {
 	w, run := newWorld(t), id(1)
 	w.drill(run, "", boot(drill.Passed), func(context.Context, []byte) error { return errors.New("still there") })
@@ -93,8 +94,18 @@ func TestAbortAfterTheEnd(t *testing.T) {
 	}
 	w.abort(run)
 	a := w.check(Options{})
-	if len(a.Faults) != 0 || a.Records != 3 || a.Runs[0].Verdict != drill.Aborted {
+	if len(a.Faults) != 0 || a.Records != 3 || a.Runs[0].Verdict != drill.Incomplete || a.Runs[0].Status != 8 {
 		t.Fatalf("%+v", a)
+	}
+	e, err := Decode(read(t, Path(w.dir, run)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := e.Cleanup.Changes[0]; e.Cleanup.Status != CleanIncomplete || c.Undone || c.Later == nil || !c.Later.Undone || c.Later.By != "kim" || len(e.TakenBack) != 1 || e.TakenBack[0].By != "kim" {
+		t.Errorf("%+v, %+v", e.Cleanup, e.TakenBack)
+	}
+	if !strings.Contains(strings.Join(e.Deviations, "\n"), "after the end: ") {
+		t.Errorf("%v", e.Deviations)
 	}
 	before := a.Head.SHA256
 	if e, err := Seal(t.Context(), w.chain, w.dir, run, "kim"); err != nil || e.SHA256 != before {
@@ -173,6 +184,43 @@ func TestUnannounced(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if found := w.faults(Options{}); !strings.Contains(found, "the ledger does not know it") {
+		t.Errorf("%s", found)
+	}
+}
+
+// TestAnotherLedger: a run.ledger that was changed while run.dir stayed is told as that,
+// with what to do, and not as a ledger that lost records.
+func TestAnotherLedger(t *testing.T) {
+	w, run := newWorld(t), id(1)
+	w.drill(run, "", boot(drill.Passed), undoes)
+	s := mem.New()
+	other := newWorld(t).on(s)
+	other.dir = w.dir
+	other.chain = ledger.NewChain(s, "s3://audit/new", nil)
+	a := other.check(Options{})
+	if len(a.Faults) != 1 || !strings.Contains(a.Faults[0].What, "announced in another ledger, "+w.chain.Location()) || !strings.Contains(a.Faults[0].Hint, "--ledger "+w.chain.Location()) || !strings.Contains(a.Faults[0].Hint, "run.dir") {
+		t.Errorf("%+v", a.Faults)
+	}
+	cut := ledger.NewChain(s, w.chain.Location(), nil) // the same place, and the records are gone
+	other.chain = cut
+	if a := other.check(Options{}); len(a.Faults) != 1 || !strings.Contains(a.Faults[0].What, "its records were cut off") {
+		t.Errorf("%+v", a.Faults)
+	}
+}
+
+// TestAVerdictThatWasClosedStays: a later record with another verdict is a fault, although
+// journal and evidence agree with it.
+func TestAVerdictThatWasClosedStays(t *testing.T) {
+	w, run := newWorld(t), id(1)
+	w.drill(run, "", boot(drill.Passed), func(context.Context, []byte) error { return errors.New("still there") })
+	head := w.check(Options{}).Head
+	closed := *head.Closed
+	closed.Verdict, closed.Status = drill.Recovered, 0
+	if _, err := w.chain.Append(t.Context(), ledger.Record{Kind: ledger.KindClosed, Run: run, At: time.Now(), By: "kim", Closed: &closed}); err != nil {
+		t.Fatal(err)
+	}
+	w.abort(run) // closes it as it was
+	if found := w.faults(Options{}); !strings.Contains(found, "record 3 of the ledger says recovered (0), and the journal says \"incomplete\" (8)") {
 		t.Errorf("%s", found)
 	}
 }

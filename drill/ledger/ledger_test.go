@@ -99,7 +99,7 @@ func TestHalfLineIsCutOff(t *testing.T) {
 		t.Errorf("whole lines were changed:\n%s", now)
 	}
 	undone := 0
-	r, err = drill.Abort(t.Context(), j, map[string]drill.UndoFunc{"stop": func(_ context.Context, args []byte) error {
+	r, err = drill.Abort(t.Context(), j, "kim", map[string]drill.UndoFunc{"stop": func(_ context.Context, args []byte) error {
 		if string(args) != `"p"` {
 			t.Errorf("undo got %s", args)
 		}
@@ -280,7 +280,7 @@ func TestKillNine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	r, err := drill.Abort(t.Context(), j, map[string]drill.UndoFunc{"file": removeFile})
+	r, err := drill.Abort(t.Context(), j, "kim", map[string]drill.UndoFunc{"file": removeFile})
 	if err != nil || r.Finished.Status != 130 || len(r.Changes) != 1 || r.Changes[0].Done {
 		t.Fatalf("%v %+v", err, r)
 	}

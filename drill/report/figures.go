@@ -142,7 +142,7 @@ func boot(r *drill.Run) []Phase {
 func changes(r *drill.Run) []Change {
 	all := []Change{}
 	for _, c := range r.Changes {
-		all = append(all, Change{ID: c.ID, Step: c.Step, What: c.What, Undo: c.Undo.Kind, Done: c.Done, Error: c.Error, Undone: c.Undone, Why: c.UndoError, Kept: c.Kept})
+		all = append(all, Change{ID: c.ID, Step: c.Step, What: c.What, Undo: c.Undo.Kind, Done: c.Done, Error: c.Error, Undone: c.Undone, Why: c.UndoError, Kept: c.Kept, Later: LaterOf(c)})
 	}
 	return all
 }

@@ -62,7 +62,8 @@ type PastRun struct {
 	Why         string       `json:"why,omitempty"` // why there is no recovery time
 	Segments    []Segment    `json:"segments"`
 	Regressions []Regression `json:"regressions"`
-	Trouble     string       `json:"trouble,omitempty"` // its evidence does not hold
+	Trouble     string       `json:"trouble,omitempty"`    // its evidence does not hold
+	TakenBack   []TakenBack  `json:"taken_back,omitempty"` // after the end; the verdict is not touched by it
 	run         *drill.Run
 }
 
@@ -132,7 +133,7 @@ func inOrder(runs []*drill.Run) []*drill.Run {
 func past(r *drill.Run, trouble string) PastRun {
 	d, ok, why := r.RTO()
 	p := PastRun{Run: r.ID, Began: r.Begun.Wall, Release: r.Plan.Release, RTO: SecondsIf(d, ok), Promised: seconds(r.Plan.Objectives.RTO),
-		Segments: segments(r), Regressions: []Regression{}, Trouble: trouble, run: r}
+		Segments: segments(r), Regressions: []Regression{}, Trouble: trouble, TakenBack: TakenBacks(r), run: r}
 	if !ok {
 		p.Why = why
 	}

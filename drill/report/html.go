@@ -35,7 +35,8 @@ type view struct {
 	Result
 	Verdict     string
 	Sentence    string
-	Class       string // good, late, bad, none
+	Class       string   // good, late, bad, none
+	Later       []string // what was done after the end
 	Figures     []namedFigure
 	Proofs      []namedProof
 	Timeline    timeline
@@ -68,6 +69,7 @@ func newView(r *drill.Run) view {
 	for _, name := range proofNames(r) {
 		v.Proofs = append(v.Proofs, namedProof{name, v.Proves[name]})
 	}
+	v.Later = r.AfterTheEnd()
 	v.Logs = r.Logs[max(0, len(r.Logs)-logLines):]
 	v.LogsCut = len(r.Logs) - len(v.Logs)
 	return v

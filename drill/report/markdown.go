@@ -122,7 +122,19 @@ func (d *doc) head() {
 	for _, x := range d.res.Reasons {
 		d.line("- %s: %s%s", x.Name, cell(x.What), hint(x.Hint))
 	}
+	d.later()
 	d.facts()
+}
+
+// later says what was done after the end, beside the verdict that it leaves alone.
+func (d *doc) later() {
+	if len(d.res.afterTheEnd) == 0 {
+		return
+	}
+	d.line("\nAfter the end, with the verdict as it was closed:\n")
+	for _, text := range d.res.afterTheEnd {
+		d.line("- %s", cell(text))
+	}
 }
 
 func hint(text string) string {

@@ -135,6 +135,9 @@ func line(e drill.Event, r *drill.Run) (mark, text string) {
 		return stepLine(e.Step, r)
 	case drill.TypeRunAborting:
 		return "✗", "ends early: " + r.Aborting.Why
+	case drill.TypeTakingBack:
+		b := r.TakenBack[len(r.TakenBack)-1]
+		return "●", "after the end, by " + b.By + ": " + b.Why
 	case drill.TypeHeld:
 		return "●", "held: " + r.Held.Why + " → " + r.Held.Next
 	case drill.TypeAsked:
@@ -213,11 +216,11 @@ func changeLine(e drill.Event, r *drill.Run) (mark, text string) {
 		switch {
 		case c.ID != id.ID:
 		case e.Type == drill.TypeKept:
-			return "●", "stays: " + c.What + because(c.Kept, "")
-		case e.Type == drill.TypeUndone && c.Undone:
+			return "●", "stays: " + c.What + because(c.Stays(), "")
+		case e.Type == drill.TypeUndone && c.Gone():
 			return "↶", c.What
 		case e.Type == drill.TypeUndone:
-			return "✗", "not proven to be taken back: " + c.What + because(c.UndoError, "")
+			return "✗", "not proven to be taken back: " + c.What + because(c.Trouble(), "")
 		case e.Type == drill.TypeChanged && c.Error != "":
 			return "✗", c.What + because(c.Error, "")
 		}

@@ -50,10 +50,13 @@ type Result struct {
 	Traffic    []Traffic         `json:"traffic"`
 	Classes    []Class           `json:"classes"`
 	Changes    []Change          `json:"changes"`
+	TakenBack  []TakenBack       `json:"taken_back,omitempty"` // after the end; the verdict is not touched by it
 	Notes      []string          `json:"notes"`
 	Approvals  []Approval        `json:"approvals,omitempty"`
 	Asked      []Asked           `json:"asked,omitempty"`    // steps that waited for people
 	Notified   []Notified        `json:"notified,omitempty"` // what people were told
+
+	afterTheEnd []string
 }
 
 // Objectives are what was promised before the start; null: not promised.
@@ -146,7 +149,47 @@ type Change struct {
 	Error  string `json:"error,omitempty"`
 	Undone bool   `json:"undone"`
 	Why    string `json:"undo_error,omitempty"`
-	Kept   string `json:"kept,omitempty"` // why it stays on purpose
+	Kept   string `json:"kept,omitempty"`          // why it stays on purpose
+	Later  *Later `json:"after_the_end,omitempty"` // what became of it after the end
+}
+
+// Later is what became of a change after the end of its run; the verdict rests on what
+// it was at the end.
+type Later struct {
+	At        time.Time `json:"at"`
+	By        string    `json:"by,omitempty"` // as the machine says
+	Undone    bool      `json:"undone"`
+	Why       string    `json:"undo_error,omitempty"`
+	Untouched bool      `json:"untouched,omitempty"` // the undo was refused before it changed anything
+	Kept      string    `json:"kept,omitempty"`
+	Adopted   string    `json:"adopted,omitempty"`
+}
+
+// LaterOf is that of a change, nil when nothing was done about it.
+func LaterOf(c drill.ChangeState) *Later {
+	l := c.Later
+	if l == nil {
+		return nil
+	}
+	return &Later{At: l.At.Wall, By: l.By, Undone: l.Undone, Why: l.Error, Untouched: l.Untouched, Kept: l.Kept, Adopted: l.Adopted}
+}
+
+// TakenBack is a time after the end at which somebody took changes back.
+type TakenBack struct {
+	At  time.Time `json:"at"`
+	By  string    `json:"by"` // as the machine says
+	Why string    `json:"why"`
+
+	Gone   int `json:"gone"`       // changes that were proven to be taken back
+	Failed int `json:"not_proven"` // and that were not
+}
+
+// TakenBacks are those of a run, in their order.
+func TakenBacks(r *drill.Run) (all []TakenBack) {
+	for _, b := range r.TakenBack {
+		all = append(all, TakenBack{b.At.Wall, b.By, b.Why, b.Gone, b.Failed})
+	}
+	return all
 }
 
 // Class is the verdict on one class of traffic: as of the run, or refused (it has
@@ -168,7 +211,7 @@ func New(r *drill.Run) Result {
 		Schema: Schema, Run: r.ID, Service: p.Service, Mode: p.Way(), Demo: p.Demo, Playbook: p.Playbook, PlanHash: p.PlanHash,
 		Release: p.Release, Source: p.Source, Target: p.Target, From: p.From(), To: p.To(), Tool: p.Tool, SelfTest: p.SelfTest, Began: r.Begun.Wall,
 		Objectives: objectives(p.Objectives), Proves: proves(r), Measured: measured(r), Segments: segments(r),
-		Steps: steps(r), Gates: gates(r), Components: list(r.Components), Boot: boot(r), Traffic: traffic(r), Classes: Classes(r), Changes: changes(r),
+		Steps: steps(r), Gates: gates(r), Components: list(r.Components), Boot: boot(r), Traffic: traffic(r), Classes: Classes(r), Changes: changes(r), TakenBack: TakenBacks(r), afterTheEnd: r.AfterTheEnd(),
 		Notes: list(r.Notes), Approvals: approvals(r), Asked: asked(r), Notified: notified(r), Reasons: []drill.Reason{},
 	}
 	if f := r.Finished; f != nil {

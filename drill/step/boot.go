@@ -13,6 +13,7 @@ import (
 	"drkit/drill"
 	"drkit/drill/bootlog"
 	"drkit/internal/errext"
+	"drkit/internal/openai"
 	"drkit/manifest"
 	"drkit/playbooks"
 )
@@ -254,18 +255,26 @@ func (b boot) ready(ctx context.Context, r *replica, platform *platformWatch) er
 
 // models asks for the ids that a canary of this release must serve.
 func (b boot) models(ctx context.Context, r *replica) error {
-	models, err := b.w.client(r.Endpoint()).Models(ctx)
+	return lists(ctx, b.w.client(r.Endpoint()), b.expected())
+}
+
+// lists says which of some models an engine does not list.
+func lists(ctx context.Context, c *openai.Client, models []string) error {
+	all, err := c.Models(ctx)
 	if err != nil {
 		return err
 	}
 	var served []string
-	for _, m := range models {
+	for _, m := range all {
 		served = append(served, m.ID)
 	}
-	for _, want := range b.expected() {
+	for _, want := range models {
 		if !slices.Contains(served, want) {
 			return fmt.Errorf("/v1/models lists %v, not %s", served, want)
 		}
+	}
+	if len(served) == 0 {
+		return errors.New("/v1/models lists no model")
 	}
 	return nil
 }

@@ -259,7 +259,7 @@ func (c *chaos) Events() iter.Seq2[drill.Event, error] { return c.journal.Events
 func (c *chaos) abort() *drill.Run {
 	c.later()
 	c.story = append(c.story, "a person aborts")
-	run, err := drill.Abort(context.WithoutCancel(c.l.ctx), c.journal, c.l.undos())
+	run, err := drill.Abort(context.WithoutCancel(c.l.ctx), c.journal, "kim", c.l.undos())
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -40,10 +40,12 @@ type EdgeAt struct {
 const UndoEdge = "edge.restore"
 
 // EdgeArgs are the arguments of UndoEdge: the shares of the classes that are moved,
-// as they were.
+// as they were, and what has to serve before the users are given back.
 type EdgeArgs struct {
-	At     EdgeAt `json:"at"`
-	Before Shares `json:"before"`
+	At      EdgeAt   `json:"at"`
+	Before  Shares   `json:"before"`
+	Engines []string `json:"engines,omitempty"` // of the region that they were moved away from
+	Models  []string `json:"models,omitempty"`  // that each of these has to list
 }
 
 const (
@@ -119,7 +121,7 @@ func (w *World) steer(ctx context.Context, sc drill.Scope, e Edge, from, to *Reg
 		}
 		want[class], was[class] = ByRegion{to.Name: 1}, before[class]
 	}
-	u, err := undo(UndoEdge, EdgeArgs{At: *w.Production.Edge, Before: was})
+	u, err := undo(UndoEdge, EdgeArgs{At: *w.Production.Edge, Before: was, Engines: w.home(from).urls(), Models: boot{w}.expected()})
 	if err != nil {
 		return "", err
 	}
@@ -170,17 +172,21 @@ func unlike(now, want Shares) error {
 	return nil
 }
 
-func undoEdge(ctx context.Context, args []byte, open func(EdgeAt) (Edge, error)) error {
+// undoEdge gives no users back to a region whose engines do not serve.
+func undoEdge(ctx context.Context, args []byte, p Production) error {
 	var a EdgeArgs
 	if err := json.Unmarshal(args, &a); err != nil {
 		return err
 	}
-	e, err := open(a.At)
+	e, err := p.OpenEdge(a.At)
 	if err != nil {
 		return err
 	}
 	if now, err := e.Observe(ctx); err == nil && unlike(now, a.Before) == nil {
 		return nil
+	}
+	if err := p.serving(ctx, a.Engines, a.Models); err != nil {
+		return fmt.Errorf("%w at the edge, which goes on as it is: %w", drill.ErrUntouched, err)
 	}
 	if err := e.Apply(ctx, a.Before); err != nil {
 		return err

@@ -363,7 +363,7 @@ func TestRunUndoByAnotherProcess(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(o.world.Dir, "state"), []byte("on"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run, err := drill.Abort(t.Context(), o.journal, o.undos())
+	run, err := drill.Abort(t.Context(), o.journal, "kim", o.undos())
 	if err != nil || run.Finished.Verdict != drill.Aborted || len(run.Left()) > 0 {
 		t.Fatalf("%v, left %v", err, run.Left())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -21,6 +22,7 @@ type Production struct {
 	OpenRouter     func(RouterAt) (drill.Router, error)
 	Edge           *EdgeAt // nil: nothing described moves the users
 	OpenEdge       func(EdgeAt) (Edge, error)
+	HTTP           *http.Client // asks the engines that an undo would send requests to
 }
 
 // ProductionRouter is one residency partition of production's router.

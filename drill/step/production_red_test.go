@@ -3,6 +3,8 @@ package step_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"drkit/drill"
 	"drkit/drill/step"
 	"drkit/drill/traffic"
+	"drkit/internal/errext"
 	"drkit/manifest/region"
 )
 
@@ -33,7 +36,8 @@ func TestEmergency(t *testing.T) {
 	})
 }
 
-// TestEmergencyHoldsItsCutover: a red gate after it takes nothing back; a person does.
+// TestEmergencyHoldsItsCutover: a red gate after it takes nothing back; a person does,
+// once the source serves again. The verdict stays.
 func TestEmergencyHoldsItsCutover(t *testing.T) {
 	drilledLive(t, drill.ModeEmergency, func(l *lab, p *plant) {
 		p.stopUS()
@@ -45,16 +49,79 @@ func TestEmergencyHoldsItsCutover(t *testing.T) {
 		if k := run.Kept(); len(k) != 1 || !strings.Contains(k[0].Kept, "--undo-cutover") {
 			t.Fatalf("kept: %+v", k)
 		}
-		again, err := drill.Abort(l.t.Context(), l.journal, l.undos())
+		again, err := drill.Abort(l.t.Context(), l.journal, "kim", l.undos())
 		if err != nil || len(again.Kept()) != 1 {
 			t.Errorf("abort by itself: %+v, %v", again.Kept(), err)
 		}
 		p.wantWorkers(t, prodEU)
-		if again, err = drill.AbortAll(l.t.Context(), l.journal, l.undos()); err != nil || again.Finished.Status != 130 {
+		if again, err = drill.AbortAll(l.t.Context(), l.journal, "kim", l.undos()); errext.StatusOf(err) != errext.Unclean || !containsAll(err.Error(), []string{"nothing was changed", prodUS + " does not serve"}) {
+			t.Errorf("the source is dead: %v", err)
+		}
+		p.wantWorkers(t, prodEU)
+		for admin, r := range p.routers {
+			if r.applied != 1 {
+				t.Errorf("%s was changed %d times", admin, r.applied)
+			}
+		}
+		if k := again.Kept(); len(k) != 1 || len(again.Left()) > 0 {
+			t.Errorf("kept %+v, left %+v", k, again.Left())
+		}
+		p.startUS()
+		defer func() { p.stopUS() }()
+		if again, err = drill.AbortAll(l.t.Context(), l.journal, "kim", l.undos()); err != nil || again.Finished.Verdict != drill.NotRecovered || again.Finished.Status != 4 {
 			t.Errorf("%+v, %v", again.Finished, err)
 		}
 		p.wantWorkers(t, prodUS)
 	})
+}
+
+// TestTheSourceIsNotReadyToServe: what an undo would send requests to has to serve the
+// release first, at the router as at the edge; otherwise both go on as they are.
+func TestTheSourceIsNotReadyToServe(t *testing.T) {
+	for name, tc := range map[string]struct {
+		arrange func(*lab, *plant)
+		want    []string
+		adds    bool // the router is asked, and shows what the engine is to it
+	}{
+		"it is dead":                       {func(_ *lab, p *plant) { p.stopUS() }, []string{"does not serve"}, false},
+		"it serves another model":          {func(_ *lab, p *plant) { p.us.real = http.HandlerFunc(otherModel) }, []string{"/v1/models lists [another], not support"}, false},
+		"it loads yet":                     {func(_ *lab, p *plant) { p.us.real = http.HandlerFunc(loading) }, []string{"does not serve", "503"}, false},
+		"the router cannot reach it":       {func(_ *lab, p *plant) { p.all(func(r *prodRouter) { r.blind = prodUS }) }, []string{"not as healthy"}, true},
+		"one replica cannot be asked then": {func(_ *lab, p *plant) { p.routers["http://router-1:30000"].down = true; p.stopUS() }, []string{"does not serve"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			drilledLive(t, drill.ModePlanned, func(l *lab, p *plant) {
+				p.edge, l.world.Production.Edge = &edge{now: step.Shares{"us-chat": {"us-east-1": 1}}}, &step.EdgeAt{Driver: "fake"}
+			}, func(l *lab, p *plant, run *drill.Run) {
+				l.wantEnd(run, drill.Recovered, 0)
+				p.startUS() // the network of the run has ended with it
+				defer func() { p.stopUS() }()
+				tc.arrange(l, p)
+				again, err := drill.AbortAll(l.t.Context(), l.journal, "kim", l.undos())
+				if errext.StatusOf(err) != errext.Unclean || !containsAll(err.Error(), tc.want) {
+					t.Errorf("%v", err)
+				}
+				p.wantWorkers(t, prodEU)
+				if users := p.edge.now["us-chat"]; !tc.adds && users["eu-west-1"] != 1 {
+					t.Errorf("the users are in %v", users)
+				}
+				if want := len(run.Kept()); !tc.adds && len(again.Kept()) != want || len(again.Left()) > 0 {
+					t.Errorf("kept %+v, left %+v", again.Kept(), again.Left())
+				}
+				if again.Finished.Verdict != drill.Recovered {
+					t.Errorf("%+v", again.Finished)
+				}
+			})
+		})
+	}
+}
+
+func loading(w http.ResponseWriter, _ *http.Request) {
+	w.WriteHeader(http.StatusServiceUnavailable)
+}
+
+func otherModel(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprint(w, `{"object":"list","data":[{"id":"another"}]}`)
 }
 
 // TestTheCanaryTakesOver: the target has no engines of its own. The canary becomes
@@ -389,19 +456,21 @@ func TestKilledBetweenAddAndRemove(t *testing.T) {
 				if run.Finished.Verdict != drill.NotRecovered {
 					t.Errorf("%+v", run.Finished)
 				}
+				p.startUS()
+				defer func() { p.stopUS() }()
 				killed := &journal{events: slices.Clone(l.journal.events[:cut])}
 				p.routers["http://router-0:30000"].onApply = nil
 				if err := p.routers["http://router-0:30000"].Apply(l.t.Context(), drill.Change{Add: []drill.Worker{{URL: prodEU}}}); err != nil {
 					t.Fatal(err)
 				}
-				again, err := drill.Abort(context.Background(), killed, l.undos())
+				again, err := drill.Abort(context.Background(), killed, "kim", l.undos())
 				if err != nil || again.Finished.Verdict != drill.Aborted || again.Finished.Status != 130 {
 					t.Fatalf("%+v, %v", again.Finished, err)
 				}
 				if got := p.routers["http://router-0:30000"].listed(); held != slices.Equal(got, []string{prodEU, prodUS}) {
 					t.Errorf("after abort it lists %v", got)
 				}
-				if _, err := drill.AbortAll(context.Background(), killed, l.undos()); err != nil {
+				if _, err := drill.AbortAll(context.Background(), killed, "kim", l.undos()); err != nil {
 					t.Fatal(err)
 				}
 				p.wantWorkers(t, prodUS)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -49,6 +50,7 @@ type prodRouter struct {
 	down    bool   // cannot be asked, and serves nothing
 	strange string // a worker more, of which nobody knows the region
 	outside string // a region that its answers name
+	blind   string // an engine that it cannot reach: it lists it, and not as healthy
 	onApply func(drill.Change) error
 
 	mu      sync.Mutex
@@ -112,10 +114,19 @@ func (l *lab) production(mode string) *plant {
 	l.start.Mode, l.world.Mode = mode, mode
 	l.start.Approvals = []drill.Approval{{ID: "A1", Approver: "mei", Method: "ssh-ed25519", KeyID: "SHA256:mei", Record: 1, SHA256: "ab"}}
 	l.world.Back = step.Back(l.playbook)
-	l.world.Production = step.Production{Source: []string{prodUS}, Target: []string{prodEU}, OpenRouter: p.open,
+	l.world.Production = step.Production{Source: []string{prodUS}, Target: []string{prodEU}, OpenRouter: p.open, HTTP: l.world.HTTP,
 		OpenEdge: func(step.EdgeAt) (step.Edge, error) { return p.edge, nil }}
 	p.router("chat", []string{"us-chat"}, "http://router-0:30000", "http://router-1:30000")
 	return p
+}
+
+// startUS brings the source's engine back.
+func (p *plant) startUS() {
+	stop, err := p.lab.net.Serve("prod-us:8000", p.us)
+	if err != nil {
+		p.lab.t.Fatal(err)
+	}
+	p.stopUS = stop
 }
 
 // router adds a router of production with its replicas.
@@ -190,7 +201,13 @@ func (r *prodRouter) Apply(_ context.Context, c drill.Change) error {
 	r.applied++
 	for _, w := range c.Add {
 		if !slices.ContainsFunc(r.workers, func(x drill.Worker) bool { return x.URL == w.URL }) {
+			if w.Health = drill.Yes; w.URL == r.blind {
+				w.Health = drill.No
+			}
 			r.workers = append(r.workers, w)
+		}
+		if w.URL == r.blind {
+			return errors.New("the worker is in its list, but not as healthy")
 		}
 	}
 	if r.onApply != nil {

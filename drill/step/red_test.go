@@ -344,7 +344,7 @@ func TestUndoThatFails(t *testing.T) {
 		}
 		wantReason(t, run, "canary target-canary", "is not proven to be taken back", "process 4242 is still there")
 		l.launcher.broken = ""
-		again, err := drill.Abort(context.Background(), l.journal, l.undos())
+		again, err := drill.Abort(context.Background(), l.journal, "kim", l.undos())
 		if err != nil || again.Finished.Status != 130 {
 			t.Errorf("abort: %+v, %v", again.Finished, err)
 		}

@@ -175,7 +175,7 @@ func TestAfterKill(t *testing.T) {
 		l.wantEnd(run, drill.Recovered, 0)
 		killed := &journal{events: slices.Clone(l.journal.events[:cut])}
 		for range 2 {
-			again, err := drill.Abort(context.Background(), killed, l.undos())
+			again, err := drill.Abort(context.Background(), killed, "kim", l.undos())
 			if err != nil || again.Finished.Verdict != drill.Aborted || again.Finished.Status != 130 {
 				t.Fatalf("%+v, %v", again.Finished, err)
 			}

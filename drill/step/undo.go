@@ -59,8 +59,8 @@ func Undos(routers RouterFactory) map[string]drill.UndoFunc {
 // LiveUndos returns what takes back changes of production, likewise.
 func LiveUndos(p Production) map[string]drill.UndoFunc {
 	return map[string]drill.UndoFunc{
-		UndoProduction: func(ctx context.Context, args []byte) error { return undoProduction(ctx, args, p.OpenRouter) },
-		UndoEdge:       func(ctx context.Context, args []byte) error { return undoEdge(ctx, args, p.OpenEdge) },
+		UndoProduction: func(ctx context.Context, args []byte) error { return undoProduction(ctx, args, p) },
+		UndoEdge:       func(ctx context.Context, args []byte) error { return undoEdge(ctx, args, p) },
 	}
 }
 

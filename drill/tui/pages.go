@@ -186,10 +186,14 @@ func (m *model) parts(title func(string), add func(prefix, text string)) {
 
 func changeState(c drill.ChangeState) string {
 	switch {
+	case c.Later != nil:
+		return c.Later.String()
 	case c.Undone:
 		return "taken back"
 	case c.UndoError != "":
 		return "NOT proven to be taken back: " + c.UndoError
+	case c.Kept != "":
+		return "stays: " + c.Kept
 	case c.Error != "":
 		return "failed: " + c.Error
 	case c.Done:

@@ -170,6 +170,9 @@ func orNone(s string) string {
 }
 
 func (s *summary) left() {
+	for _, text := range s.run.AfterTheEnd() {
+		s.add("later   ", text)
+	}
 	for _, c := range s.run.Left() {
 		s.add("left    ✗ ", c.What+" is not proven to be taken back")
 	}

@@ -25,9 +25,11 @@ ZEROS = "0" * 64
 LADDER = ["declared", "capacity", "image", "weights", "engine-ready", "canary-verified", "cutover", "steady"]
 TYPED = "typed by the operator, not authenticated"
 NEEDS = [("boot", "engine"), ("behaviour", "engine"), ("router", "router")]
-LIVE = ("planned", "emergency")
+LIVE = ("planned", "emergency", "failback")
 LONGEST = 30 * 24 * 3600 * 10**9  # an approval may hold that long
 LAG = 300 * 10**9  # clocks of two machines, or weighing and journaling, may lie that far apart
+# What people did after the end: the outcome is not touched by it.
+AFTER_THE_END = ("change.adopted", "run.taking-back", "change.undone", "change.kept")
 faults = []
 used = {}  # the run that counts it, by the record of an approval
 
@@ -365,7 +367,7 @@ def check_journal(raw, e):
     before, last, end = "", {}, {}
     for n, line in enumerate(raw.splitlines(keepends=True), 1):
         last = json.loads(line)
-        if last.get("type") != "change.adopted":  # a person took something over after the end
+        if not (end.get("type") == "run.finished" and last.get("type") in AFTER_THE_END):
             end = last
         if last.get("prev", "") != before:
             fault(f"journal line {n}", f"it does not follow the line before it: line {max(n - 1, 1)} or this one was changed")
