@@ -20,7 +20,8 @@ import (
 // adoptOptions are those of drill adopt.
 type adoptOptions struct {
 	afterOptions
-	By string
+	By      string
+	Release bool
 }
 
 func newDrillAdopt(s *streams, run func(context.Context, *streams, adoptOptions) error) *cobra.Command {
@@ -30,8 +31,14 @@ func newDrillAdopt(s *streams, run func(context.Context, *streams, adoptOptions)
 		Short: "Take over the canary that production's traffic was moved to",
 		Long: `After a live cutover the canary may be what serves people. adopt marks it as taken
 over, drops its undo with an event in the journal, and from then on neither abort nor
-gc touch it. Where nothing of production was moved, or the canary does not run, it is
-refused (status 3), and so is a run whose process still lives.`,
+gc touch it. Where nothing of production was moved, no router sends to the canary any
+more, or it does not run, it is refused (status 3), and so is a run whose process still
+lives.
+
+--release is the end of that: it stops the canary that was taken over, or that the run
+keeps, and removes the files that were restored for it. While a router of drkit.yaml
+lists it, or its engine computes, or that is not known, it is refused (status 3). Status
+8: something is not proven to be gone.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Run = args[0]
@@ -39,6 +46,7 @@ refused (status 3), and so is a run whose process still lives.`,
 		},
 	}
 	o.addFlags(c)
+	c.Flags().BoolVar(&o.Release, "release", false, "stop the canary and remove its files, once nothing is sent to it")
 	c.Flags().StringVar(&o.By, "by", "", "who looks after it from now on (default: you, as the machine knows you)")
 	return c
 }
@@ -63,7 +71,14 @@ func runDrillAdopt(ctx context.Context, s *streams, o adoptOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.Release {
+		return o.release(ctx, s, dir, journal, run)
+	}
 	changes, err := adoptable(run)
+	if err != nil {
+		return err
+	}
+	traffic, err := o.servesNow(ctx, s, id, changes)
 	if err != nil {
 		return err
 	}
@@ -82,7 +97,7 @@ func runDrillAdopt(ctx context.Context, s *streams, o adoptOptions) error {
 			return err
 		}
 	}
-	return o.printAdopted(s, id, changes)
+	return o.printAdopted(s, id, traffic, changes)
 }
 
 // adoptable are the changes that the cutover rests on: the engine and its files.
@@ -97,10 +112,14 @@ func adoptable(run *drill.Run) ([]drill.ChangeState, error) {
 	var all []drill.ChangeState
 	engines := 0
 	for _, c := range run.Changes {
-		if kind := kinds[c.Step]; c.Undone || !c.Done || c.Adopted != "" || kind != "boot" && kind != "restore" {
+		if kind := kinds[c.Step]; c.Gone() || !c.Done || c.Owner() != "" || kind != "boot" && kind != "restore" {
 			continue
 		} else if kind == "boot" {
 			engines++
+		}
+		if run.Finished != nil && c.Stays() == "" {
+			return nil, refused(fmt.Errorf("run %s ended with changes that are not proven to be taken back (status %d), %q among them: what is to be taken back is not taken over", run.ID, errext.Unclean, c.What),
+				"drkit drill abort "+run.ID+" takes it back, or says why it stays; what stays can be adopted then")
 		}
 		all = append(all, c)
 	}
@@ -136,7 +155,7 @@ func markAdopted(ctx context.Context, c drill.ChangeState, by string) error {
 	return errext.WithHint(errors.New("nobody knows how to mark what it made"), "kind "+c.Undo.Kind)
 }
 
-func (o *adoptOptions) printAdopted(s *streams, id string, changes []drill.ChangeState) error {
+func (o *adoptOptions) printAdopted(s *streams, id, traffic string, changes []drill.ChangeState) error {
 	if o.json() {
 		type item struct {
 			ID   string `json:"id"`
@@ -150,12 +169,14 @@ func (o *adoptOptions) printAdopted(s *streams, id string, changes []drill.Chang
 			Schema  string `json:"schema"`
 			Run     string `json:"run"`
 			By      string `json:"by"`
+			Traffic string `json:"traffic"` // whether production sends to it
 			Changes []item `json:"changes"`
-		}{"drkit.drill-adopted/1.0", id, o.By, items})
+		}{"drkit.drill-adopted/1.0", id, o.By, traffic, items})
 	}
 	for _, c := range changes {
 		printLine(s.Out, "adopted  %s, by %s", c.What, o.By)
 	}
-	printLine(s.Out, "run %s takes back none of it any more; it serves people until %s stops it", id, o.By)
+	printLine(s.Out, "traffic  %s", traffic)
+	printLine(s.Out, "run %s takes back none of it any more; drkit drill adopt %s --release stops it, once nothing is sent to it", id, id)
 	return nil
 }

@@ -147,6 +147,90 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 }
 
+// routerAt is a reference router that lists one worker.
+func routerAt(t *testing.T, worker string) string {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"workers":[{"url":%q,"region":"eu-west-1","healthy":true}]}`, worker)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// describe names a router of the target in drkit.yaml of the working directory.
+func describe(t *testing.T, admin string) {
+	t.Helper()
+	if err := replaceIn("drkit.yaml", "role: target", "role: target\n    routers: [{name: chat, driver: reference, replicas: [{admin: \""+admin+"\"}]}]"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAdoptSaysWhoSends: adopt asks the routers now. What no router lists any more, as
+// after a failback, serves nobody; what cannot be asked is not known.
+func TestAdoptSaysWhoSends(t *testing.T) {
+	canary := func(t *testing.T, run string, l *process.Launcher) string {
+		found, err := l.Find(t.Context(), run)
+		if err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		return found[0].Endpoint()
+	}
+	for name, c := range map[string]struct {
+		router func(t *testing.T, canary string) string // "": none is described
+		status errext.Status
+		want   string
+	}{
+		"a router sends":        {func(t *testing.T, canary string) string { return routerAt(t, canary) }, errext.Holds, "router chat of region eu-west-1"},
+		"it was moved away":     {func(t *testing.T, _ string) string { return routerAt(t, "http://127.0.0.9:8000") }, errext.Refused, "serves nobody: no router of"},
+		"it cannot be asked":    {func(*testing.T, string) string { return "http://127.0.0.1:1" }, errext.Holds, "is not known: router chat"},
+		"no router is known of": {func(*testing.T, string) string { return "" }, errext.Holds, "describes no router"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, run, l := heldRun(t, drill.ModeEmergency)
+			if admin := c.router(t, canary(t, run, l)); admin != "" {
+				describe(t, admin)
+			}
+			status, out, errs := execute(t, "drill", "adopt", run, "--by", "mei")
+			if status != c.status || !strings.Contains(out+errs, c.want) {
+				t.Errorf("%d: %s%s", status, out, errs)
+			}
+			r, err := ledger.LoadFile(ledger.Path(dir, run))
+			if adopted := err == nil && r.Changes[0].Owner() == "mei"; adopted != (c.status == errext.Holds) {
+				t.Errorf("adopted %v, %v", adopted, err)
+			}
+			if status, out, errs := execute(t, "drill", "adopt", run, "--release"); status != errext.Refused || !strings.Contains(errs, "has not ended") {
+				t.Errorf("released while it is held: %d %s%s", status, out, errs)
+			}
+		})
+	}
+}
+
+// TestAdoptOfAnUncleanEnd: what the end could not take back is told, with what to do; what
+// an abort then leaves on purpose can be adopted, and the verdict stays.
+func TestAdoptOfAnUncleanEnd(t *testing.T) {
+	dir, run, l := heldRun(t, drill.ModeEmergency)
+	execute(t, "drill", "abort", run, "--undo-cutover") // nobody knows how to undo the router
+	load := func() *drill.Run {
+		r, err := ledger.LoadFile(ledger.Path(dir, run))
+		if err != nil || r.Finished == nil || r.Finished.Status != int(errext.Unclean) {
+			t.Fatalf("%v %+v", err, r.Finished)
+		}
+		return r
+	}
+	load()
+	if status, out, errs := execute(t, "drill", "adopt", run); status != errext.Refused || !strings.Contains(errs, "not proven to be taken back") || !strings.Contains(errs, "drkit drill abort "+run+" takes it back, or says why it stays") {
+		t.Errorf("%d: %s%s", status, out, errs)
+	}
+	execute(t, "drill", "abort", run)
+	if r := load(); len(r.Left()) > 0 || len(r.Kept()) != 2 || len(r.LeftAtEnd()) != 2 {
+		t.Errorf("left %+v, kept %+v", r.Left(), r.Kept())
+	}
+	execute(t, "drill", "adopt", run, "--by", "mei")
+	if r := load(); r.Changes[0].Owner() != "mei" || len(r.Kept()) != 1 || l.AdoptedBy(run, "target-canary") != "mei" {
+		t.Errorf("%+v", r.Changes)
+	}
+}
+
 // TestReceives: an engine that computes, one whose counters move and one that does not
 // say are not collected; an idle and a dead one are.
 func TestReceives(t *testing.T) {

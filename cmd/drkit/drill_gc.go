@@ -38,7 +38,8 @@ func newDrillGC(s *streams, run func(context.Context, *streams, gcOptions) error
 		Short: "Find what runs left behind, and remove it",
 		Long: `Lists processes, Pods, locks and restored files that carry the label of a run which
 has ended, or whose lock has expired. What belongs to a run that lives, is held, or was
-cut off in the middle is listed and left: resume or abort it. What receives traffic is
+cut off in the middle is listed and left: resume or abort it. What somebody adopted, or a
+run keeps on purpose, stays: drkit drill adopt RUN --release removes it. What receives traffic is
 never removed: a router of drkit.yaml lists it, or its engine computes. Where that is
 not known it stays too. Without --yes nothing is removed.
 
@@ -168,14 +169,22 @@ func (s runState) kept(stepKind, side string) string {
 		if c.Undo.Kind != stepKind || !strings.Contains(c.What, side) {
 			continue
 		}
-		if c.Adopted != "" {
-			return "adopted by " + c.Adopted
+		if c.Gone() {
+			continue
 		}
-		if c.Kept != "" && !c.Undone {
-			return "it stays on purpose: " + c.Kept
+		if by := c.Owner(); by != "" {
+			return adoptedBy(by, s.run.ID)
+		}
+		if why := c.Stays(); why != "" {
+			return "it stays on purpose: " + why
 		}
 	}
 	return ""
+}
+
+// adoptedBy says why something stays that a person took over, and what ends that.
+func adoptedBy(who, run string) string {
+	return "adopted by " + who + ": drkit drill adopt " + run + " --release removes it once it serves nobody"
 }
 
 func (g *collector) all(ctx context.Context) (found []leftover, failed []error) {
@@ -230,7 +239,7 @@ func (g *collector) judgeReplica(ctx context.Context, x leftover, r drill.Replic
 	x.Why = state.why
 	switch {
 	case adopted != "":
-		x.Why = "adopted by " + adopted
+		x.Why = adoptedBy(adopted, x.Run)
 	case !state.over:
 	case state.kept(undo, x.Name) != "":
 		x.Why = state.kept(undo, x.Name)
@@ -276,21 +285,30 @@ func (g *collector) pod(ctx context.Context, r *kubernetes.Replica) leftover {
 	foreign := errors.Is(err, fs.ErrNotExist)
 	switch {
 	case r.AdoptedBy() != "":
-		x.Why = "adopted by " + r.AdoptedBy()
+		x.Why = adoptedBy(r.AdoptedBy(), x.Run)
 		return x
 	case foreign && (r.Expires().IsZero() || now().Before(r.Expires())):
 		x.Why = "its run has no journal here, and it has not expired: drkit drill abort where it ran"
 		return x
 	}
-	by, err := r.RoutedBy(ctx)
-	if err != nil || by != "" {
-		x.Why, x.Traffic = "it stays: EndpointSlice "+by+" sends requests to it", true
-		if err != nil {
-			x.Why = "it stays: whether something routes to it is not known: " + err.Error()
-		}
+	if why := routedBy(ctx, r); why != "" {
+		x.Why, x.Traffic = "it stays: "+why, true
 		return x
 	}
 	return g.judgeReplica(ctx, x, r, "", kubernetes.UndoKind)
+}
+
+// routedBy says what inside the cluster routes requests to a pod, or that this is not
+// known; "" when nothing does.
+func routedBy(ctx context.Context, r *kubernetes.Replica) string {
+	by, err := r.RoutedBy(ctx)
+	switch {
+	case err != nil:
+		return "whether something routes to it is not known: " + err.Error()
+	case by != "":
+		return "EndpointSlice " + by + " sends requests to it"
+	}
+	return ""
 }
 
 // locks are those of drills in each target's state.

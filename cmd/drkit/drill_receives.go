@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"drkit/drill"
 	"drkit/internal/openai"
+	"drkit/internal/service"
 )
 
 // watchTime is how long an engine's counters are watched for requests.
@@ -25,8 +27,10 @@ const askPatience = 5 * time.Second
 // answer at all.
 func (g *collector) receives(ctx context.Context, r drill.Replica) string {
 	endpoint := r.Endpoint()
-	if why := g.routed(ctx, endpoint); why != "" {
-		return why
+	if by, err := g.routed(ctx, endpoint); err != nil {
+		return "whether it receives traffic is not known: " + err.Error()
+	} else if by != "" {
+		return by + " sends requests to it"
 	}
 	if !strings.HasSuffix(r.ID(), "-canary") {
 		return "" // a rehearsal's router: nothing of production knows it
@@ -34,8 +38,9 @@ func (g *collector) receives(ctx context.Context, r drill.Replica) string {
 	return g.computes(ctx, endpoint)
 }
 
-// routed asks every router of drkit.yaml for its workers.
-func (g *collector) routed(ctx context.Context, endpoint string) string {
+// routed asks every router of drkit.yaml for its workers, and names the one that lists
+// an endpoint; "" when none does. One that cannot be asked is an error.
+func (g *collector) routed(ctx context.Context, endpoint string) (by string, err error) {
 	for _, region := range g.svc.Regions {
 		for _, router := range region.Routers {
 			for _, replica := range router.Replicas {
@@ -48,17 +53,22 @@ func (g *collector) routed(ctx context.Context, endpoint string) string {
 					cancel()
 				}
 				if err != nil {
-					return "whether it receives traffic is not known: " + where + ": " + err.Error()
+					return "", fmt.Errorf("%s: %w", where, err)
 				}
 				for _, w := range workers {
 					if sameEndpoint(w.URL, endpoint) {
-						return where + " sends requests to it"
+						return where, nil
 					}
 				}
 			}
 		}
 	}
-	return ""
+	return "", nil
+}
+
+// described says that drkit.yaml knows a router at all.
+func (g *collector) described() bool {
+	return slices.ContainsFunc(g.svc.Regions, func(r service.Region) bool { return len(r.Routers) > 0 })
 }
 
 // sameEndpoint compares two base URLs by what they reach.
