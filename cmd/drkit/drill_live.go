@@ -311,14 +311,20 @@ func (d *drillPlan) addPeople(ctx context.Context, s *streams, start *drill.RunS
 	if !d.o.Live {
 		return
 	}
+	chain, err := ledgerOf(s, d.svc)
+	if err != nil {
+		chain = nil // the announcement says so
+	}
+	d.addApprovals(ctx, chain, start)
+}
+
+// addApprovals adds what the ledger holds of the plan. An emergency that may go on
+// without its ledger waits for it no longer than for the announcement.
+func (d *drillPlan) addApprovals(ctx context.Context, chain *ledger.Chain, start *drill.RunStarted) {
 	if d.o.WithoutLedger != "" {
 		patient, cancel := context.WithTimeout(ctx, ledgerPatience)
 		defer cancel()
 		ctx = patient
-	}
-	chain, err := ledgerOf(s, d.svc)
-	if err != nil {
-		chain = nil // the announcement says so
 	}
 	if t, err := d.tally(chain, start.PlanHash)(ctx, d.id); err == nil {
 		start.Approvals = append(t.Valid, t.Void...)
