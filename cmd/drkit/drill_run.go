@@ -312,7 +312,7 @@ func (d *drillPlan) drive(ctx context.Context, s *streams, mode string, start dr
 	leave, left := leaving(ctx)
 	pause, paused := pausing()
 	display, closeDisplay := newDisplay(ctx, s, mode, func() { abort(signalCause{syscall.SIGINT}) }, leave, func(o *tui.Options) {
-		o.Pause, o.Earlier = pause, earlierSteps(d.svc.Run.Dir.Path, start)
+		o.Seals, o.Pause, o.Earlier = true, pause, earlierSteps(d.svc.Run.Dir.Path, start)
 		if d.word != nil {
 			o.Approve = func(string) { d.word.give(operator()) }
 		}
@@ -338,6 +338,9 @@ func (d *drillPlan) drive(ctx context.Context, s *streams, mode string, start dr
 			run.Finished = &lost
 		}
 		err = errors.Join(err, d.signEnd(calm))
+	}
+	if screen, ok := display.(*tui.Screen); ok && run != nil && run.Finished != nil {
+		screen.Sealed(*run.Finished)
 	}
 	closeDisplay(run)
 	tell()

@@ -67,6 +67,7 @@ type model struct {
 	aborted, left bool   // Abort, Leave were called
 	paused        bool   // Pause was called
 	ahead         string // the step that the person has let go ahead
+	sealed        bool   // the verdict is final
 	touched       bool   // a key was pressed after the end: somebody is there
 }
 
@@ -116,6 +117,13 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // apply folds an event. After one that does not fit nothing more is folded: the
 // screen says so, and stands still rather than show something wrong.
 func (m *model) apply(a arrival) {
+	if a.final != nil {
+		m.sealed = true
+		if m.run.Finished != nil {
+			m.run.Finished = a.final
+		}
+		return
+	}
 	if m.broken != nil {
 		return
 	}
@@ -141,6 +149,11 @@ func (m *model) apply(a arrival) {
 // another process.
 func (m *model) over() bool {
 	return m.run.Finished != nil || m.drained || m.live && m.run.Held != nil
+}
+
+// sealing says that the run has ended and its evidence is not closed yet.
+func (m *model) sealing() bool {
+	return m.live && m.opts.Seals && m.run.Finished != nil && !m.sealed
 }
 
 // press handles one key.

@@ -18,6 +18,7 @@ type arrival struct {
 	event drill.Event
 	at    time.Time
 	rate  float64
+	final *drill.RunFinished // instead of an event: the verdict with what became of its evidence
 }
 
 // queue stands between the runner and the screen. Pushing never blocks.
@@ -65,8 +66,10 @@ func (q *queue) take() []arrival {
 	batch := q.waiting
 	q.waiting, q.loose = nil, 0
 	for i := range batch {
-		q.given++
-		batch[i].event.Seq = q.given
+		if batch[i].final == nil {
+			q.given++
+			batch[i].event.Seq = q.given
+		}
 	}
 	return batch
 }

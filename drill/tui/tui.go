@@ -29,6 +29,7 @@ import (
 	"drkit/drill/forecast"
 	"drkit/internal/errext"
 	"drkit/internal/redact"
+	_ "drkit/internal/unasked" // before Bubble Tea asks
 
 	tea "github.com/charmbracelet/bubbletea"
 )
@@ -55,6 +56,10 @@ type Options struct {
 	// such key.
 	Pause        func()
 	Ack, Approve func(step string)
+
+	// Seals says that Screen.Sealed will tell what became of the evidence after the run
+	// has ended: no verdict is shown as good before.
+	Seals bool
 
 	Earlier forecast.Earlier // what earlier runs took, for the projection
 
@@ -97,6 +102,12 @@ func (s *Screen) Event(e drill.Event, _ *drill.Run) error {
 		s.end()
 	}
 	return nil
+}
+
+// Sealed takes the verdict once the evidence is written and the ledger closed, or could
+// not be: what no ledger holds was not shown.
+func (s *Screen) Sealed(f drill.RunFinished) {
+	s.queue.push(arrival{final: &f, at: time.Now(), rate: 1})
 }
 
 // stallGrace is how long a terminal gets to take the last frame and to be given back.

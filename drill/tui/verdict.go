@@ -32,6 +32,11 @@ func (m *model) verdict(width int) section {
 	if f == nil {
 		return section{}
 	}
+	if m.sealing() {
+		text := "… the run has ended (" + f.Verdict + "): its evidence is being written, and the ledger closed"
+		lines := m.pen.wrap("", text, width, 3)
+		return section{"verdict", len(lines), len(lines), m.pen.first(lines)}
+	}
 	head, good := verdictLine(m.run)
 	style := m.pen.bad
 	if good {

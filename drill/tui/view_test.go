@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -109,6 +110,47 @@ func golden(t *testing.T, name, got string) {
 	}
 	if got != string(want) {
 		t.Errorf("the frame differs from %s (-update writes it anew)\ngot:\n%s\nwant:\n%s", path, got, want)
+	}
+}
+
+// sealed is the end of a recovery whose evidence has this to say; nil: nothing yet.
+func sealed(t *testing.T, final *drill.RunFinished) *model {
+	m := newModel(Options{NoColor: true, Seals: true, Abort: func() {}}, true)
+	q := newQueue()
+	for _, e := range recovered(t).events {
+		q.push(arrival{event: e, at: began, rate: 1})
+	}
+	if final != nil {
+		q.push(arrival{final: final, at: began, rate: 1})
+	}
+	m.Update(eventsMsg(q.take()))
+	return m
+}
+
+// TestTheLedgerCouldNotBeClosed: no screen says RECOVERED before the ledger is closed,
+// nor when that failed; a recovery that is sealed is shown as one.
+func TestTheLedgerCouldNotBeClosed(t *testing.T) {
+	good := *recovered(t).fold().Finished
+	lost := drill.EvidenceLost(good, errors.New("writing to the ledger s3://audit: no answer"))
+	for name, c := range map[string]struct {
+		final *drill.RunFinished
+		want  []string
+		not   string
+	}{
+		"sealing":    {nil, []string{"the run has ended (recovered)", "evidence is being written"}, "RECOVERED"},
+		"not-sealed": {&lost, []string{"✗ INCOMPLETE", "exit status 6", "writing to the ledger s3://audit"}, "RECOVERED"},
+		"sealed":     {&good, []string{"✓ RECOVERED", "exit status 0"}, "is being written"},
+	} {
+		view := sealed(t, c.final).View()
+		golden(t, "evidence-"+name+"-80x24", view+"\n")
+		for _, text := range c.want {
+			if !strings.Contains(view, text) {
+				t.Errorf("%s: %q is not shown:\n%s", name, text, view)
+			}
+		}
+		if strings.Contains(view, c.not) {
+			t.Errorf("%s: %q is shown:\n%s", name, c.not, view)
+		}
 	}
 }
 
