@@ -24,6 +24,7 @@ import (
 // checkOptions are those of manifest check.
 type checkOptions struct {
 	serviceOption
+	servicesOption
 	outputOption
 	reportOption
 	progressOption
@@ -48,7 +49,14 @@ where a start was measured: --measured-boot 159s, or a JSON file with "ready" in
 seconds since the process started.
 
 --severity leaves out of what is printed the findings that are less grave. The
-verdict and the files of --report rest on all of them.`,
+verdict and the files of --report rest on all of them.
+
+Several services (-f repeated, or a pattern in quotes) are checked in turn, with a
+summary at the end; in JSON they are a list.`,
+		Example: `  drkit manifest check
+  drkit manifest check manifest.json
+  drkit manifest check -f 'services/*/drkit.yaml'
+  drkit manifest check --measured-boot 159s --report sarif=check.sarif`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -57,7 +65,7 @@ verdict and the files of --report rest on all of them.`,
 			return run(c.Context(), s, o)
 		},
 	}
-	o.serviceOption.addFlags(c)
+	o.servicesOption.addFlags(c)
 	o.outputOption.addFlags(c)
 	o.reportOption.addFlags(c)
 	o.progressOption.addFlags(c)
@@ -126,6 +134,17 @@ func (c checked) only(least int) checked {
 
 func runManifestCheck(ctx context.Context, s *streams, o checkOptions) error {
 	defer boundMemory()()
+	if err := o.refuseBeside(map[string]bool{"a manifest file": o.Manifest != "", "--report to a file": toFiles(o.Reports)}); err != nil {
+		return err
+	}
+	return o.each(ctx, s, o.outputOption, func(s *streams, file string) error {
+		o.File = file
+		return checkService(ctx, s, o)
+	})
+}
+
+// checkService checks one service.
+func checkService(ctx context.Context, s *streams, o checkOptions) error {
 	if err := o.outputOption.check(); err != nil {
 		return err
 	}

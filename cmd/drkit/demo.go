@@ -153,6 +153,10 @@ func (d *demonstration) service() serviceOption {
 	return serviceOption{File: filepath.Join(d.dir, "drkit.yaml")}
 }
 
+func (d *demonstration) services() servicesOption {
+	return servicesOption{Files: []string{d.service().File}}
+}
+
 func (d *demonstration) path(elements ...string) string {
 	return filepath.Join(append([]string{d.dir}, elements...)...)
 }
@@ -194,7 +198,7 @@ func (d *demonstration) publish(ctx context.Context) error {
 		return err
 	}
 	if err := d.act("manifest check manifest.json", errext.Holds, func() error {
-		return runManifestCheck(ctx, d.s, checkOptions{serviceOption: d.service(), outputOption: asText, progressOption: quiet, Manifest: file})
+		return runManifestCheck(ctx, d.s, checkOptions{servicesOption: d.services(), outputOption: asText, progressOption: quiet, Manifest: file})
 	}); err != nil {
 		return err
 	}
@@ -221,7 +225,7 @@ func (d *demonstration) forget(ctx context.Context) error {
 
 func (d *demonstration) verify(ctx context.Context, want errext.Status) error {
 	return d.act("verify --images skip", want, func() error {
-		return runVerify(ctx, d.s, verifyOptions{serviceOption: d.service(), outputOption: asText, progressOption: quiet, depthOption: depthOption{Level: "checksum", Require: "claimed", SampleBy: "count"}, copyImagesOption: copyImagesOption{"skip"}})
+		return runVerify(ctx, d.s, verifyOptions{servicesOption: d.services(), outputOption: asText, progressOption: quiet, depthOption: depthOption{Level: "checksum", Require: "claimed", SampleBy: "count"}, copyImagesOption: copyImagesOption{"skip"}})
 	})
 }
 

@@ -79,6 +79,11 @@ func checkReports(specs []string, allowed ...string) error {
 	return errors.Join(errs...)
 }
 
+// toFiles reports whether one of the reports goes to a file.
+func toFiles(specs []string) bool {
+	return slices.ContainsFunc(specs, func(spec string) bool { return strings.Contains(spec, "=") })
+}
+
 // checkFile refuses the file of a flag that could not be written once the work is
 // done; "" is none.
 func checkFile(flag, path string) error {

@@ -25,6 +25,7 @@ import (
 // verifyOptions are those of verify.
 type verifyOptions struct {
 	serviceOption
+	servicesOption
 	releaseOption
 	outputOption
 	reportOption
@@ -72,10 +73,14 @@ broken release are still broken.
 What an interrupted verification had proven is not read again, when its objects are
 what they were and half a day has not passed; --resume=false begins anew. To spread the
 work, give each of N processes --shard I/N and --partial DIR, and merge the results
-with drkit verify merge DIR.`,
+with drkit verify merge DIR.
+
+Several services (-f repeated, or a pattern in quotes) are verified in turn, with a
+summary at the end; in JSON they are a list.`,
 		Example: `  drkit verify
   drkit verify --region eu-west-1 --level content
   drkit verify --plan --level content
+  drkit verify -f 'services/*/drkit.yaml'
   drkit verify s3://prod-use1/llm s3://prod-euw1/llm
   drkit verify models/llama 's3://models/llama?endpoint=http://127.0.0.1:7070'
   drkit verify SHA256SUMS /data/models/llama`,
@@ -91,7 +96,7 @@ with drkit verify merge DIR.`,
 			return run(c.Context(), s, o)
 		},
 	}
-	o.serviceOption.addFlags(c)
+	o.servicesOption.addFlags(c)
 	o.releaseOption.addFlags(c)
 	o.outputOption.addFlags(c)
 	o.reportOption.addFlags(c)
@@ -120,6 +125,19 @@ func (o *depthOption) addFlags(c *cobra.Command) {
 }
 
 func runVerify(ctx context.Context, s *streams, o verifyOptions) error {
+	err := o.refuseBeside(map[string]bool{"a comparison of two places": len(o.Places) > 0, "--report to a file": toFiles(o.Reports), "--manifest": o.Manifest != "", "--release": o.Release != "",
+		"--result": o.Result != "", "--metrics": o.Metrics != "", "--shard": o.Shard != "", "--partial": o.Partial != "", "--state": o.State != "", "--batch-dir": o.BatchDir != "", "--checksums": len(o.Checksums) > 0})
+	if err != nil {
+		return err
+	}
+	return o.each(ctx, s, o.outputOption, func(s *streams, file string) error {
+		o.File = file
+		return verifyService(ctx, s, o)
+	})
+}
+
+// verifyService verifies one service, or two places.
+func verifyService(ctx context.Context, s *streams, o verifyOptions) error {
 	opts, mode, err := o.checked(s)
 	if err != nil {
 		return err
