@@ -112,6 +112,9 @@ func (o *verifyEvidenceOptions) place() (evidencePlace, error) {
 		dir, err := o.runs()
 		return evidencePlace{dir: dir, run: o.Run}, err
 	}
+	if !info.IsDir() && !info.Mode().IsRegular() {
+		return evidencePlace{}, usage(fmt.Errorf("%s is no regular file", o.Run), "name a run, runs/RUN in a run.dir, or an evidence.json")
+	}
 	path, err := filepath.Abs(o.Run)
 	if err != nil {
 		return evidencePlace{}, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +67,7 @@ func owner(ctx context.Context, l *kubernetes.Launcher, s drill.Spec) []string {
 
 func readPatches(svc *service.Service, r *service.Region) (all []kubernetes.Patch, err error) {
 	for _, p := range r.Canary.Patches {
-		data, err := os.ReadFile(svc.Abs(p))
+		data, err := readFile(svc.Abs(p))
 		if err != nil {
 			return nil, usage(fmt.Errorf("canary.patches of region %s: %w", r.Name, err), "paths are relative to the folder of "+svc.File)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -213,7 +212,7 @@ func configFiles(argv []string) (map[string][]byte, error) {
 		if word != "--config" || i+1 >= len(argv) {
 			continue
 		}
-		data, err := os.ReadFile(argv[i+1])
+		data, err := readFile(argv[i+1])
 		switch {
 		case err == nil:
 			files[argv[i+1]] = data
@@ -226,7 +225,7 @@ func configFiles(argv []string) (map[string][]byte, error) {
 
 // configured is a configuration file on its own.
 func (o engineConfigOptions) configured() (engineLine, error) {
-	data, err := os.ReadFile(o.Config)
+	data, err := readFile(o.Config)
 	if err != nil {
 		return engineLine{}, usage(fmt.Errorf("reading the engine's configuration: %w", err), "check the path given with --config")
 	}
@@ -240,7 +239,7 @@ func (o engineConfigOptions) configured() (engineLine, error) {
 // deployed are the engines that deploy files start.
 func (o engineConfigOptions) deployed() (lines []engineLine, problems []deploy.Problem, err error) {
 	for _, file := range o.Files {
-		data, err := os.ReadFile(file)
+		data, err := readFile(file)
 		if err != nil {
 			return nil, nil, usage(fmt.Errorf("reading a deploy file: %w", err), "check the path")
 		}
@@ -271,7 +270,7 @@ func (o engineConfigOptions) started(file string, e deploy.EngineCommand) (engin
 		cmd.Sources = append(cmd.Sources, engine.Source{Path: file, Line: at.Line, Env: at.Env})
 	}
 	if o.Config != "" {
-		data, err := os.ReadFile(o.Config)
+		data, err := readFile(o.Config)
 		if err != nil {
 			return engineLine{}, usage(fmt.Errorf("reading the engine's configuration: %w", err), "check the path given with --config")
 		}

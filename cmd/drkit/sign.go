@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -233,24 +231,12 @@ func realPath(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// readLimit is the greatest key or signature in bytes that is read: a signature of
-// some million files.
-const readLimit = 1 << 30
-
 // readNamed reads a file that a flag names; whatever is wrong with it is usage.
 func readNamed(flag, path, hint string) ([]byte, error) {
 	if path == "" {
 		return nil, usage(fmt.Errorf("%s is missing", flag), hint)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, usage(fmt.Errorf("reading %s: %w", flag, err), hint)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, readLimit+1))
-	if err == nil && len(data) > readLimit {
-		err = fmt.Errorf("%s is larger than %s", path, strings.TrimSpace(byteCount(readLimit)))
-	}
+	data, err := readFile(path)
 	if err != nil {
 		return nil, usage(fmt.Errorf("reading %s: %w", flag, err), hint)
 	}
