@@ -78,8 +78,11 @@ func runManifestExport(ctx context.Context, s *streams, o exportOptions) error {
 	if err := o.releaseOption.check(); err != nil {
 		return err
 	}
-	c, _, err := chooseRelease(ctx, s, o.serviceOption, o.releaseOption, o.progressOption)
+	c, svc, err := chooseRelease(ctx, s, o.serviceOption, o.releaseOption, o.progressOption)
 	if err != nil {
+		return err
+	}
+	if err := sparesInputs(svc, o.Out); err != nil {
 		return err
 	}
 	data, err := exported(c, o)

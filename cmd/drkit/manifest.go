@@ -64,6 +64,9 @@ func runManifestBuild(ctx context.Context, s *streams, o buildOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := sparesInputs(svc, o.Out); err != nil {
+		return err
+	}
 	meter := newMeter(s, mode)
 	defer meter.close()
 	m, _, err := buildRelease(ctx, svc, meter.progress())

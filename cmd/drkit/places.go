@@ -5,7 +5,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
 
 	"drkit/internal/service"
 )
@@ -64,6 +67,69 @@ func liesIn(path, root string) bool {
 		}
 		path = up
 	}
+}
+
+// sparesInputs refuses to write out where it would take the place of a file that the
+// release is made of, or become one of a model or a region's copy.
+func sparesInputs(svc *service.Service, out string) error {
+	abs, err := filepath.Abs(out)
+	if svc == nil || err != nil || toStdout(out) {
+		return nil // writing says what is wrong with it
+	}
+	if what := inputAt(svc, abs); what != "" {
+		return usage(fmt.Errorf("%s %s: nothing is written there", out, what), "name a file elsewhere")
+	}
+	return nil
+}
+
+// inputAt says what of a service lies at a path, "" for nothing.
+func inputAt(svc *service.Service, abs string) string {
+	for what, l := range inputFolders(svc) {
+		if l.Scheme == service.SchemeFile && liesIn(filepath.Dir(abs), l.Path) {
+			return "lies in " + what
+		}
+	}
+	info, err := os.Stat(abs)
+	if err != nil {
+		return ""
+	}
+	given := []string{svc.File}
+	for _, config := range svc.Engine.Configs {
+		given = append(given, svc.Abs(config))
+	}
+	for _, file := range given {
+		if there, err := os.Stat(file); err == nil && os.SameFile(there, info) {
+			return "is what describes the service"
+		}
+	}
+	patterns := svc.Deploy.Files
+	for _, r := range svc.Regions {
+		patterns = append(slices.Clip(patterns), r.Files...)
+	}
+	for _, p := range patterns {
+		if match, err := doublestar.PathMatch(svc.Abs(p), abs); err == nil && match {
+			return "is a deploy file of the service"
+		}
+	}
+	return ""
+}
+
+// inputFolders are the places that a release comes from and that hold its copies.
+func inputFolders(svc *service.Service) map[string]service.Location {
+	all := map[string]service.Location{"the model": svc.Model.Source}
+	for _, a := range svc.Model.Adapters {
+		all["adapter "+a.Name] = a.Source
+	}
+	for _, d := range svc.Model.Drafts {
+		all["draft model "+d.Name] = d.Source
+	}
+	for _, r := range svc.Model.Repositories {
+		all["repository "+r.Name] = r.Source
+	}
+	for _, r := range svc.Regions {
+		all["the store of region "+r.Name] = r.Store
+	}
+	return all
 }
 
 // maxFile bounds files that are named on the command line, in bytes. A manifest
