@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -263,6 +264,8 @@ type engine struct {
 	mute   func(page string) string // changes the metrics page
 	slow   time.Duration            // time to first token, else 200 ms
 	dies   time.Duration            // after its boot; 0: never
+	named  string                   // the name that it serves, else the release's
+	late   time.Duration            // for so long after its boot /v1/models lists nothing of it
 
 	mu          sync.Mutex
 	broken      bool // every completion is a 500
@@ -270,6 +273,7 @@ type engine struct {
 	asked, done int
 	running     int
 	real        http.Handler
+	loaded      time.Time
 }
 
 func (e *engine) run(r *replica, s drill.Spec) {
@@ -315,7 +319,7 @@ func (e *engine) load(r *replica, s drill.Spec) error {
 			return err
 		}
 	}
-	o := standin.LoadOptions{ServedModelNames: []string{s.Served}, Log: r.log}
+	o := standin.LoadOptions{ServedModelNames: []string{cmp.Or(e.named, s.Served)}, Log: r.log}
 	for name, dir := range s.Adapters {
 		o.Adapters = append(o.Adapters, standin.Adapter{Name: name, Dir: dir})
 	}
@@ -323,7 +327,7 @@ func (e *engine) load(r *replica, s drill.Spec) error {
 	if err != nil {
 		return err
 	}
-	e.real = real.Handler()
+	e.real, e.loaded = real.Handler(), time.Now()
 	fmt.Fprintln(r.log, "Application startup complete.")
 	return nil
 }
@@ -332,6 +336,12 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/metrics":
 		e.metrics(w)
+	case "/v1/models":
+		if time.Since(e.loaded) < e.late {
+			fmt.Fprint(w, `{"object":"list","data":[]}`)
+			return
+		}
+		e.real.ServeHTTP(w, r)
 	case "/v1/completions":
 		body, _ := io.ReadAll(r.Body)
 		var c openai.CompletionRequest

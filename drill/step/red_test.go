@@ -102,6 +102,36 @@ func TestRestoreRefusesWithoutVerify(t *testing.T) {
 	}
 }
 
+// TestOtherModels: an engine that answers /health and lists other models than the
+// release has is given 30 seconds, not the 20 minutes of the step.
+func TestOtherModels(t *testing.T) {
+	red{"another name", target(func(e *engine) { e.named = "other" }),
+		drill.NotRecovered, 4, []string{"boot-eu-west-1"}, []string{"healthy and serves other models than the release has", "{{served}}", "/v1/models lists [other"},
+	}.run(t, func(l *lab, run *drill.Run) {
+		if took, want := stepTook(t, run, "boot"), l.launcher.engines["target-canary"].boot+30*time.Second; took < want || took > want+3*time.Second {
+			t.Errorf("the boot was given up after %v, want %v", took, want)
+		}
+	})
+}
+
+// TestModelsComeLate: what is listed within these 30 seconds is no fault.
+func TestModelsComeLate(t *testing.T) {
+	drilled(t, target(func(e *engine) { e.late = 28 * time.Second }), func(l *lab, run *drill.Run) {
+		l.wantEnd(run, drill.Recovered, 0)
+	})
+}
+
+func stepTook(t *testing.T, run *drill.Run, id string) time.Duration {
+	t.Helper()
+	for _, s := range run.Steps {
+		if s.ID == id {
+			return s.Elapsed().Elapsed
+		}
+	}
+	t.Fatalf("no step %s", id)
+	return 0
+}
+
 // target changes the target's engine.
 func target(change func(*engine)) func(*lab) {
 	return func(l *lab) { change(l.launcher.engines["target-canary"]) }
