@@ -71,7 +71,7 @@ func newRoot(s *streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "drkit",
 		Short:         "Prove that another region can take over your LLM service",
-		Long:          "drkit answers one question for a team that serves its own LLMs: if this region is gone,\ncan the other one take over, with the same answers, inside the time that was promised?\n\nStart with `drkit demo`.",
+		Long:          "drkit answers one question for a team that serves its own LLMs: if this region is gone,\ncan the other one take over, with the same answers, inside the time that was promised?\n\nStart with `drkit demo`. For a service of your own: drkit init writes its drkit.yaml, drkit\nmanifest check is the gate before a release, drkit replicate and drkit verify make and prove\nthe copies, drkit drill run rehearses the recovery. drkit manifest engine shows what vLLM or\nSGLang makes of a configuration; drkit engine and drkit route serve are drkit's own stand-in\nengine and reference router, to try all of it with nothing else installed.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       toolVersion(),

@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// Status is a process exit status with a fixed meaning (docs/exit-statuses.md).
+// Status is a process exit status with a fixed meaning (README.md, Exit statuses).
 type Status int
 
 // The statuses of drkit's commands.
