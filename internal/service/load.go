@@ -20,7 +20,7 @@ func Load(path string) (*Service, error) {
 	if err != nil {
 		hint := "give the file with -f"
 		if errors.Is(err, fs.ErrNotExist) {
-			hint = "write one (docs/drkit-yaml.md), go to its folder, or give it with -f"
+			hint = "drkit init writes one for what is in a folder; else go to its folder, or name it with -f (docs/drkit-yaml.md)"
 		}
 		err = fmt.Errorf("reading the service file: %w", err)
 		return nil, errext.WithStatus(errext.WithHint(err, hint), errext.Usage)

@@ -22,7 +22,8 @@ func otherSubject(v *view) (out []manifest.Finding) {
 	for _, p := range v.m.Annotations.Probes {
 		if p.Subject != want {
 			out = append(out, manifest.Finding{Part: string(manifest.Engine), Path: place(manifest.Problem{Region: p.Region, Path: p.Path}), Field: "subject",
-				Message: fmt.Sprintf("the %d probes were recorded from %s, this release is %s: they say nothing about it", p.Count, p.Subject, want), Hint: hint})
+				Message: fmt.Sprintf("the %d probes were recorded from another model or engine configuration (%.19s…) than this release's (%.19s…): they say nothing about it", p.Count, p.Subject, want),
+				Hint:    "first see what changed: drkit manifest diff, against the published release. If it was meant, " + hint})
 		}
 	}
 	return out

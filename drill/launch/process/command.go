@@ -99,7 +99,7 @@ func known(vars map[string]string) string {
 
 func checkProgram(command []string) error {
 	if len(command) == 0 || command[0] == "" {
-		return errext.WithHint(errors.New("no command to launch"), "name the engine's command, for example [vllm, serve, \"{{model}}\", --port, \"{{port}}\"]")
+		return errext.WithHint(errors.New("no command to launch"), "set regions[].canary.command in drkit.yaml, for example [vllm, serve, \"{{model}}\", --port, \"{{port}}\"]")
 	}
 	if placeholder.MatchString(command[0]) {
 		return nil // known only when it is filled in
