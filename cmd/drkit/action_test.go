@@ -130,12 +130,12 @@ func TestActionIsWhole(t *testing.T) {
 func TestActionsCommandLines(t *testing.T) {
 	t.Chdir(t.TempDir())
 	args, status, out := runAction(t, map[string]string{})
-	if check, _ := parsed(t, args); status != 0 || check == nil || check.File != "drkit.yaml" || check.Strict || !slices.Equal(check.Reports, []string{"github"}) || !strings.Contains(out, "status=0\n") {
+	if check, _ := parsed(t, args); status != 0 || check == nil || !slices.Equal(check.Files, []string{"drkit.yaml"}) || check.Strict || !slices.Equal(check.Reports, []string{"github"}) || !strings.Contains(out, "status=0\n") {
 		t.Errorf("%q, status %d, %s", args, status, out)
 	}
 	args, status, out = runAction(t, map[string]string{"file": "a b/$(id).yaml", "strict": "true", "annotations": "false", "sarif": "o;x.sarif", "junit": "o.xml", "args": "--output\n\njson\n", "status": "4"})
 	check, _ := parsed(t, args)
-	if status != 4 || check == nil || check.File != "a b/$(id).yaml" || !check.Strict || check.Output != "json" || !slices.Equal(check.Reports, []string{"sarif=o;x.sarif", "junit=o.xml"}) || !strings.Contains(out, "status=4\n") {
+	if status != 4 || check == nil || !slices.Equal(check.Files, []string{"a b/$(id).yaml"}) || !check.Strict || check.Output != "json" || !slices.Equal(check.Reports, []string{"sarif=o;x.sarif", "junit=o.xml"}) || !strings.Contains(out, "status=4\n") {
 		t.Errorf("%q, status %d, %s", args, status, out)
 	}
 	args, status, _ = runAction(t, map[string]string{"command": "verify", "args": "--level=content"})
