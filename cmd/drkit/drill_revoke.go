@@ -98,13 +98,11 @@ func (o *approveOptions) putRevocation(ctx context.Context, s *streams, chain *l
 // printRevoked says what is taken back, and which run may have counted it already.
 func (o *approveOptions) printRevoked(s *streams, chain *ledger.Chain, back, e ledger.Entry, before *ledger.Scan) error {
 	st, was := back.Revoked.Statement, e.Approved.Statement
-	out := s.Out
 	if o.json() {
-		out = s.Err
 		if err := writeJSON(s, signedRecord[ledger.Revocation]{"drkit.revocation-record/1.0", chain.Location(), back.Seq, back.SHA256, st}); err != nil {
 			return err
 		}
-	} else if _, err := fmt.Fprintf(out, "taken back by %s: the approval by %s in record %d (plan %s)\nrecord %d of the ledger %s\n", st.By, was.Approver, e.Seq, was.PlanHash, back.Seq, chain.Location()); err != nil {
+	} else if _, err := fmt.Fprintf(s.Out, "taken back by %s: the approval by %s in record %d (plan %s)\nrecord %d of the ledger %s\n", st.By, was.Approver, e.Seq, was.PlanHash, back.Seq, chain.Location()); err != nil {
 		return err
 	}
 	tellTaken(s.Err, approval.TakenBy(before, e))
