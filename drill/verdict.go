@@ -288,7 +288,7 @@ func substitutes(r *Run) []string {
 	for _, c := range r.Components {
 		said[c.Role] = true
 		if c.Substitute && !r.Plan.Demo {
-			all = append(all, fmt.Sprintf("the %s was drkit's own (%s): it proves nothing of production's", c.Role, c.Kind))
+			all = append(all, c.ownPart())
 		}
 	}
 	for _, n := range needs {
@@ -296,6 +296,34 @@ func substitutes(r *Run) []string {
 			said[n.role] = true
 			all = append(all, fmt.Sprintf("the run does not say which %s took part", n.role))
 		}
+	}
+	return all
+}
+
+// ownPart is the reason why a run with a part of drkit's own is no recovery.
+func (c Component) ownPart() string {
+	return fmt.Sprintf("the %s was drkit's own (%s): it proves nothing of production's", c.Role, c.Kind)
+}
+
+// Told are the reasons of the end as people read them: what stands there twice, as of two
+// engines, once, and with the way on where drkit's own parts are the reason. Finished
+// keeps them as they were judged, for evidence is compared with those.
+func (r *Run) Told() []Reason {
+	if r.Finished == nil {
+		return nil
+	}
+	var all []Reason
+	way := "name production's own in drkit.yaml (regions[].canary, rehearsal.router); to try drkit out with its own: drkit drill run --demo"
+	for _, x := range r.Finished.Reasons {
+		if slices.ContainsFunc(all, func(told Reason) bool {
+			return told.What == x.What && told.Status == x.Status && (x.Hint == "" || x.Hint == told.Hint)
+		}) {
+			continue
+		}
+		if x.Hint == "" && slices.ContainsFunc(r.Components, func(c Component) bool { return c.Substitute && x.What == c.ownPart() }) {
+			x.Hint, way = way, "" // once will do
+		}
+		all = append(all, x)
 	}
 	return all
 }

@@ -27,7 +27,7 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"span": span, "selfTest": selfTest, "percent": percent, "clip": func(text string) string { return drill.Clip(text, longText) },
 	"short": func(text string) string { return drill.Clip(text, shortText) },
 	"time":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-	"mark":  mark, "words": func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+	"mark":  mark, "words": func() []word { return words },
 }).Parse(pageText))
 
 // view is what the template shows.

@@ -27,7 +27,7 @@ func TestCases(r *drill.Run) report.Result {
 	}
 	if f := r.Finished; f != nil {
 		out.Status, out.Verdict = errext.Status(f.Status), f.Verdict
-		for _, reason := range f.Reasons {
+		for _, reason := range r.Told() {
 			out.Verdict += "\n" + reason.Name + ": " + reason.What
 		}
 	}

@@ -26,6 +26,7 @@ func Markdown(w io.Writer, r *drill.Run) error {
 	d.traffic()
 	d.changes()
 	d.claims(proofNames(r))
+	d.words()
 	_, err := io.WriteString(w, d.String())
 	return err
 }
@@ -332,6 +333,13 @@ func (d *doc) claims(names []string) {
 		d.line("- %s", cell(n))
 	}
 	d.line("- compliance: this is a record of what one run showed, not a certificate")
+}
+
+func (d *doc) words() {
+	d.title("Words")
+	for _, w := range words {
+		d.line("- **%s**: %s", w.Word, w.Meaning)
+	}
 }
 
 // selfTest says in words what the tool's own self-test came to.

@@ -215,7 +215,7 @@ func New(r *drill.Run) Result {
 		Notes: list(r.Notes), Approvals: approvals(r), Asked: asked(r), Notified: notified(r), Reasons: []drill.Reason{},
 	}
 	if f := r.Finished; f != nil {
-		res.Ended, res.Verdict, res.Status, res.Reasons = &r.Ended.Wall, &f.Verdict, &f.Status, list(f.Reasons)
+		res.Ended, res.Verdict, res.Status, res.Reasons = &r.Ended.Wall, &f.Verdict, &f.Status, list(r.Told())
 	}
 	return res
 }

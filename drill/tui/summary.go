@@ -64,7 +64,7 @@ func (s *summary) verdict() {
 	}
 	text, _ := verdictLine(s.run)
 	s.add("", text)
-	for _, x := range s.run.Finished.Reasons {
+	for _, x := range s.run.Told() {
 		s.add("  ✗ ", x.What)
 		if x.Hint != "" {
 			s.add("    next: ", x.Hint)

@@ -43,7 +43,7 @@ func (m *model) verdict(width int) section {
 		style = m.pen.good
 	}
 	lines := append(each(m.pen.wrap("", head, width, 2), style), m.pen.wrap("proves: ", proves(m.run), width, 3)...)
-	for _, x := range f.Reasons {
+	for _, x := range m.run.Told() {
 		lines = append(lines, m.pen.wrap("✗ ", x.What, width, 4)...)
 		if x.Hint != "" {
 			lines = append(lines, m.pen.wrap("  next: ", x.Hint, width, 3)...)
