@@ -118,7 +118,7 @@ func delta(before, after map[string]drill.Count, workers []string) *uint64 {
 func (m *move) landed(sc drill.Scope) error {
 	wrong, unknown := m.seen.wrong(m.from, m.to), m.seen.unknown(m.from, m.to)
 	g := drill.Gate{ID: m.id + "-attribution", Title: "requests land in " + m.to.region.Name, Expected: "only " + m.to.region.Name + " listed, its engine counts every answer, the other engine none",
-		Observed: m.seen.String(), Result: drill.Passed, Evidence: "the router's list and counters, the engines' vllm:request_success_total, the drill's own requests", Hint: "the router's log says where it sends; see the run's folder"}
+		Observed: m.seen.told(m.from, m.to), Result: drill.Passed, Evidence: "the router's list and counters, the engines' vllm:request_success_total, the drill's own requests", Hint: "the router's log says where it sends; see the run's folder"}
 	switch {
 	case len(wrong) > 0:
 		g.Result, g.Observed = drill.Failed, strings.Join(wrong, "; ")
@@ -183,9 +183,10 @@ func value[T float64 | uint64](v *T) T {
 	return *v
 }
 
-func (a attribution) String() string {
-	text := fmt.Sprintf("%d answers, %d failed after the drain; engine counters +%s and +%s; router counters +%s and +%s",
-		a.answered, a.failed, known(a.toEngine), known(a.fromEngine), known(a.toRouter), known(a.fromRouter))
+// told is what was counted, with the region of each count.
+func (a attribution) told(from, to engines) string {
+	text := fmt.Sprintf("%d answers, %d failed after the drain; engine counters: %s %s, %s %s; router counters: %s %s, %s %s", a.answered, a.failed,
+		to.region.Name, known(a.toEngine), from.region.Name, known(a.fromEngine), to.region.Name, known(a.toRouter), from.region.Name, known(a.fromRouter))
 	if a.gone {
 		text += "; the engines that were left cannot be reached from here"
 	}
@@ -194,9 +195,9 @@ func (a attribution) String() string {
 
 func known[T float64 | uint64](v *T) string {
 	if v == nil {
-		return "(not known)"
+		return "not known"
 	}
-	return fmt.Sprint(*v)
+	return "+" + fmt.Sprint(*v)
 }
 
 // metrics scrapes an engine, with a deadline.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"drkit/drill"
@@ -129,7 +128,11 @@ func (v verifyStep) gateRules(sc drill.Scope) error {
 func describe(res verify.Result) []string {
 	var texts []string
 	for _, g := range res.Open() {
-		texts = append(texts, strings.TrimSpace(fmt.Sprintf("%s %s %s", g.Subject, g.Verdict, g.Why)))
+		text := fmt.Sprintf("%s %s", g.Subject, g.Verdict)
+		if g.Why != "" {
+			text += ": " + g.Why
+		}
+		texts = append(texts, text)
 	}
 	for _, e := range res.Errors {
 		texts = append(texts, e.Error())

@@ -416,7 +416,7 @@ func why(moves []*move, err error) string {
 		if m.fleet != nil {
 			name = m.fleet.Name + " (" + name + ")"
 		}
-		all = append(all, fmt.Sprintf("%s moved the traffic to %s: %s", name, m.to.region.Name, m.seen))
+		all = append(all, fmt.Sprintf("%s moved the traffic to %s: %s", name, m.to.region.Name, m.seen.told(m.from, m.to)))
 	}
 	return strings.Join(all, "; ")
 }

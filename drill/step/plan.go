@@ -28,7 +28,7 @@ var (
 )
 
 func (p preflight) Plan(playbooks.Step) []drill.PlannedChange {
-	return []drill.PlannedChange{{What: "lock of " + p.w.Service + " in region " + p.w.Target.Name, Undo: "lock.release",
+	return []drill.PlannedChange{{What: "lock of " + p.w.Service + " in region " + p.w.Target.Name, Undo: "give it back",
 		How: "write " + LockKey(p.w.Target.Name, p.w.Service) + " into " + p.w.Target.StateLocation + ", on the condition that it is not there"}}
 }
 
@@ -48,7 +48,7 @@ func (r restoreStep) Plan(s playbooks.Step) []drill.PlannedChange {
 		}
 		how += fmt.Sprintf(" (%d files, %d bytes)", len(m.Contents.Files), size)
 	}
-	return []drill.PlannedChange{{What: "files restored from region " + side.Name, How: how, Undo: UndoFiles}}
+	return []drill.PlannedChange{{What: "files restored from region " + side.Name, How: how, Undo: "remove them, and prove by listing that they are gone"}}
 }
 
 func (b boot) Plan(s playbooks.Step) []drill.PlannedChange {
@@ -98,9 +98,9 @@ func (f failback) Plan(s playbooks.Step) []drill.PlannedChange {
 // plannedLive is what a live move would do to every replica of every router, and to
 // the edge.
 func (w *World) plannedLive(from, to *Region) []drill.PlannedChange {
-	back := UndoProduction + ", when the run fails or is cut short"
+	when := ", when the run fails or is cut short"
 	if w.keepMoved() == drill.KeepHeld {
-		back = UndoProduction + ", only by drkit drill abort RUN --undo-cutover"
+		when = ", only by drkit drill abort RUN --undo-cutover"
 	}
 	in := strings.Join(w.home(to).urls(), ", ")
 	if in == "" {
@@ -116,18 +116,18 @@ func (w *World) plannedLive(from, to *Region) []drill.PlannedChange {
 		for _, x := range r.Replicas {
 			at = append(at, x.Admin)
 		}
-		all = append(all, drill.PlannedChange{What: fmt.Sprintf("router %s of production (%d replicas): %s in, %s out", r.Name, len(r.Replicas), to.Name, from.Name), Undo: back,
+		all = append(all, drill.PlannedChange{What: fmt.Sprintf("router %s of production (%d replicas): %s in, %s out", r.Name, len(r.Replicas), to.Name, from.Name), Undo: "put each replica's workers back as they were" + when,
 			How: fmt.Sprintf("at %s: add %s, then remove %s", strings.Join(at, ", "), in, strings.Join(w.home(from).urls(), ", "))})
 	}
 	if e := w.Production.Edge; e != nil {
-		all = append(all, drill.PlannedChange{What: fmt.Sprintf("edge: users of %s from %s to %s", classNames(w), from.Name, to.Name), Undo: strings.Replace(back, UndoProduction, UndoEdge, 1),
+		all = append(all, drill.PlannedChange{What: fmt.Sprintf("edge: users of %s from %s to %s", classNames(w), from.Name, to.Name), Undo: "send the users back to where they were" + when,
 			How: strings.Join(e.Apply, " ") + ", then " + strings.Join(e.Observe, " ") + " until it shows it"})
 	}
 	return all
 }
 
 func (w *World) plannedMove(from, to *Region) drill.PlannedChange {
-	return drill.PlannedChange{What: fmt.Sprintf("router: %s in, %s out", to.Name, from.Name), Undo: UndoRouter,
+	return drill.PlannedChange{What: fmt.Sprintf("router: %s in, %s out", to.Name, from.Name), Undo: "put the router's workers back as they were",
 		How: "add the canary of " + to.Name + " to the rehearsal router, drain and remove that of " + from.Name}
 }
 

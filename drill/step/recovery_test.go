@@ -67,7 +67,7 @@ func TestRecovery(t *testing.T) {
 		if ok, _ := run.Proof(drill.ProofFullCapacity); ok {
 			t.Error("one canary claims full capacity")
 		}
-		wantGate(t, run, "cutover-attribution", drill.Passed, "20 answers, 0 failed after the drain; engine counters +25 and +0; router counters +27 and +0")
+		wantGate(t, run, "cutover-attribution", drill.Passed, "20 answers, 0 failed after the drain; engine counters: eu-west-1 +25, us-east-1 +0; router counters: eu-west-1 +27, us-east-1 +0")
 		wantGate(t, run, "baseline", drill.Passed, "us-chat: 58 requests, 0 failed")
 		if in, ok := run.Instant(drill.InstantSourceBack); !ok || in.At.Mono < 95*time.Second {
 			t.Errorf("source-back %+v", in)
