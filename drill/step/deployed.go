@@ -123,7 +123,8 @@ func (w *World) launchableIn(ctx context.Context, r *Region) (problems []error) 
 	return problems
 }
 
-// parts are the errors that were joined into one.
+// parts are the errors that were joined into one: on one line nothing would stand between
+// them.
 func parts(err error) []error {
 	if err == nil {
 		return nil

@@ -216,10 +216,17 @@ func (h httpStep) Check(ctx context.Context, s playbooks.Step) []error {
 	if err != nil {
 		return []error{err}
 	}
-	if _, err := h.w.request(ctx, o); err != nil {
-		return []error{refuse(err, "set it where drkit runs")}
+	return h.w.askable(ctx, o)
+}
+
+// askable says why a request cannot be made as things are: one error for each thing that
+// is missing.
+func (w *World) askable(ctx context.Context, o httpOptions) (problems []error) {
+	_, err := w.request(ctx, o)
+	for _, err := range parts(err) {
+		problems = append(problems, refuse(err, "set it where drkit runs"))
 	}
-	return nil
+	return problems
 }
 
 func (h httpStep) options(s playbooks.Step) (httpOptions, error) {

@@ -287,6 +287,31 @@ func TestRunIsRefused(t *testing.T) {
 	}
 }
 
+// TestRunNamesEachProblemOnce: command, check and undo get the same variables, and one
+// that is not set is one problem.
+func TestRunNamesEachProblemOnce(t *testing.T) {
+	o := newOwn(t)
+	run, err := o.run(`id: x, kind: run, with: {command: [sh], check: [sh], undo: [no-such-program], env: [NOT_THERE, GONE]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`command "sh": the environment variable NOT_THERE is not set`,
+		`command "sh": the environment variable GONE is not set`,
+		`command "no-such-program": the program no-such-program is not found in PATH`,
+	}
+	var got []string
+	for _, p := range run.Problems {
+		got = append(got, p.What)
+		if p.Hint == "" {
+			t.Errorf("%s: no hint", p.What)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("problems %q, want %q", got, want)
+	}
+}
+
 // TestRunUndo: the undo runs after a failure too, from its journaled arguments; one
 // that does not end well leaves the run unclean.
 func TestRunUndo(t *testing.T) {

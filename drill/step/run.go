@@ -49,12 +49,14 @@ func (r run) Check(_ context.Context, s playbooks.Step) (problems []error) {
 	if err != nil {
 		return []error{err}
 	}
-	for _, command := range [][]string{o.Command, o.Check, o.Undo} {
+	problems = r.w.startable(o.commandOptions)
+	for _, command := range [][]string{o.Check, o.Undo} {
 		if len(command) == 0 {
 			continue
 		}
-		if err := r.w.startable(o.other(command)); err != nil {
-			problems = append(problems, err)
+		// They have the folder and the variables of the command, which are told with it.
+		if _, err := findProgram(within(r.w.Dir, o.Dir), command[0]); err != nil {
+			problems = append(problems, unstartable(command[0], err))
 		}
 	}
 	return append(problems, r.kept(o)...)
@@ -80,12 +82,18 @@ func (r run) kept(o runOptions) (problems []error) {
 	return problems
 }
 
-// startable refuses a command that cannot be started as things are.
-func (w *World) startable(o commandOptions) error {
-	if _, err := o.resolve(w.Dir, w.lookup()); err != nil {
-		return refuse(fmt.Errorf("command %q: %w", o.Command[0], err), "paths are relative to the folder of drkit.yaml; a command gets only the variables that env, secrets and set name, and PATH")
+// startable says why a command cannot be started as things are: one error for each
+// thing that is missing.
+func (w *World) startable(o commandOptions) (problems []error) {
+	_, err := o.resolve(w.Dir, w.lookup())
+	for _, err := range parts(err) {
+		problems = append(problems, unstartable(o.Command[0], err))
 	}
-	return nil
+	return problems
+}
+
+func unstartable(command string, err error) error {
+	return refuse(fmt.Errorf("command %q: %w", command, err), "paths are relative to the folder of drkit.yaml; a command gets only the variables that env, secrets and set name, and PATH")
 }
 
 // labels mark a command's processes as the run's, so that they are found and ended

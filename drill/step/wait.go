@@ -80,16 +80,13 @@ func OnlyWaits(s playbooks.Step) bool {
 
 func (w waitStep) Check(ctx context.Context, s playbooks.Step) []error {
 	o, err := w.options(s)
-	if err == nil && o.Run != nil {
-		err = w.w.startable(*o.Run)
-	}
-	if err == nil && o.HTTP != nil {
-		if _, missing := w.w.request(ctx, *o.HTTP); missing != nil {
-			err = refuse(missing, "set it where drkit runs")
-		}
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return []error{err}
+	case o.Run != nil:
+		return w.w.startable(*o.Run)
+	case o.HTTP != nil:
+		return w.w.askable(ctx, *o.HTTP)
 	}
 	return nil
 }
