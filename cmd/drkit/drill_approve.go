@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
 
+	"drkit/drill"
 	"drkit/drill/approval"
 	"drkit/drill/ledger"
 	"drkit/internal/errext"
@@ -414,6 +415,24 @@ func worth(ctx context.Context, s *streams, chain *ledger.Chain, p approval.Poli
 			fmt.Fprintf(s.Err, "drkit: it counts nothing: %s\n", a.Why)
 		}
 	}
-	fmt.Fprintf(s.Err, "the plan has %d of %d approvals\n", len(t.Valid), t.Required)
+	fmt.Fprintf(s.Err, "the plan has %d of %d approvals%s\n", len(t.Valid), t.Required, unlessOwn(p, t.Valid, subject.By, e.By))
 	return nil
+}
+
+// unlessOwn names who must not start the run: an approval of a plan is given before
+// anybody knows who will, and one of the operator's own counts nothing.
+func unlessOwn(p approval.Policy, valid []drill.Approval, operator, by string) string {
+	if p.Self || operator != "" || len(valid) == 0 {
+		return ""
+	}
+	users := []string{approval.Account(by)}
+	for _, a := range valid {
+		for _, x := range p.People {
+			if x.Name == a.Approver {
+				users = append(users, x.User)
+			}
+		}
+	}
+	slices.Sort(users)
+	return fmt.Sprintf("; an approver's own counts nothing in a run that %s starts (approvals.self: refused)", strings.Join(slices.Compact(users), " or "))
 }

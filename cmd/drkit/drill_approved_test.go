@@ -31,6 +31,29 @@ func TestApprovedIsJudgedAgain(t *testing.T) {
 	}
 }
 
+// TestUnlessOwn: an approval of a plan says in whose run it counts nothing.
+func TestUnlessOwn(t *testing.T) {
+	people := approval.Policy{Required: 1, People: []approval.Person{{Name: "mei", User: "mei-dr"}, {Name: "ada", User: "ada"}}}
+	allowed := people
+	allowed.Self = true
+	valid := []drill.Approval{{Approver: "mei"}}
+	for name, c := range map[string]struct {
+		policy   approval.Policy
+		valid    []drill.Approval
+		operator string
+		want     string
+	}{
+		"of a plan":                {people, valid, "", "a run that mei-dr or root starts"},
+		"of a run":                 {people, valid, "kim@console", ""},
+		"self is allowed":          {allowed, valid, "", ""},
+		"it counts nothing at all": {people, nil, "", ""},
+	} {
+		if got := unlessOwn(c.policy, c.valid, c.operator, "root@laptop"); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // TestGuarded: a step that waits for people excuses a run that nobody approved only when
 // nothing of production can be changed without it.
 func TestGuarded(t *testing.T) {

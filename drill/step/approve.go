@@ -35,7 +35,7 @@ func (a approve) Check(_ context.Context, s playbooks.Step) []error {
 	return nil
 }
 
-func (a approve) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error {
+func (a approve) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 	if a.w.Approvals == nil {
 		return refuse(errNoApprovals, "")
 	}
@@ -60,7 +60,7 @@ func (a approve) Do(ctx context.Context, _ playbooks.Step, sc drill.Scope) error
 			if t.Enough() {
 				return true, nil
 			}
-			if err := sc.Emit(drill.TypeNote, drill.Note{Text: text + "; on a machine that reaches the ledger: " + command}); err != nil {
+			if err := sc.Emit(drill.TypeNote, drill.Note{Text: fmt.Sprintf("%s; the step waits %v for them; on a machine that reaches the ledger: %s", text, s.Timeout, command)}); err != nil {
 				return false, err
 			}
 		}
