@@ -185,6 +185,8 @@ const HeldByTool = "drkit"
 type Resumed struct {
 	By   string `json:"by,omitempty"`   // user@host of the operator, as the machine says
 	Tool string `json:"tool,omitempty"` // version of the program that goes on
+
+	Binary *Binary `json:"binary,omitempty"` // that program; absent: nothing is known of it
 }
 
 // Rechecked says whether what a finished step reached still holds when another

@@ -44,7 +44,7 @@ func (rn *Runner) Resume(ctx context.Context, id string, today RunStarted) (*Run
 	}
 	defer x.watchStop(ctx, orElse(rn.StopEvery, stopEvery))()
 	clock := clockGate(run, run.Last.Proc, x.began)
-	if err := errors.Join(x.emit("", 0, TypeResumed, Resumed{By: today.By, Tool: today.Tool}), x.emit("", 0, TypeGate, clock)); err != nil {
+	if err := errors.Join(x.emit("", 0, TypeResumed, Resumed{By: today.By, Tool: today.Tool, Binary: today.Binary}), x.emit("", 0, TypeGate, clock)); err != nil {
 		return run, err
 	}
 	if todo, ok := rn.recheck(ctx, x, plan); ok {

@@ -131,7 +131,7 @@ func TestResumeOfAHeldRun(t *testing.T) {
 		time.Sleep(7 * time.Minute) // 7 minutes of the 10 + 7 that the recovery then took
 		rn, asked, ran := resuming(w, j)
 		today := promise()
-		today.By, today.Tool = "grace@console", "v2"
+		today.By, today.Tool, today.Binary = "grace@console", "v2", &Binary{SHA256: "b2"}
 		r, err := rn.Resume(t.Context(), "R1", today)
 		if err != nil {
 			t.Fatal(err)
@@ -147,7 +147,7 @@ func TestResumeOfAHeldRun(t *testing.T) {
 		if d, ok, why := r.RTO(); d != 17*time.Minute || !ok || why != "by wall clock, across processes" {
 			t.Errorf("RTO %v %v %q", d, ok, why)
 		}
-		if x := r.Resumes[0]; x.By != "grace@console" || x.Tool != "v2" || x.After == nil || x.After.Step != "cutover" {
+		if x := r.Resumes[0]; x.By != "grace@console" || x.Tool != "v2" || x.Binary == nil || x.Binary.SHA256 != "b2" || x.After == nil || x.After.Step != "cutover" {
 			t.Errorf("resumed %+v", x)
 		}
 		if s := r.Steps[5]; s.Attempts != 2 {

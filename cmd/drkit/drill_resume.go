@@ -30,9 +30,10 @@ func newDrillResume(s *streams, run func(context.Context, *streams, resumeOption
 		Short: "Go on with a run that is held, was left or was killed",
 		Long: `Goes on with a run as another process of it. What was finished is not trusted but
 asked again: the lock, the copy, what was restored, the canaries, their answers, the
-router. What still holds is kept; what does not, or cannot be asked, is taken back and
-run again, with every step after it. The recovery clock went on meanwhile: times across
-processes are measured by the machine's clock, and say so.
+router. What still holds is kept; what does not, or has no way to be asked, is taken back
+and run again, with every step after it. Where a store or cluster does not answer, the run
+stays held, as it is. The recovery clock went on meanwhile: times across processes are
+measured by the machine's clock, and say so.
 
 Without a name it takes the newest run that has not ended. A run is gone on with only as
 it was planned: drkit.yaml, playbook and release must be what they were. A run that had
@@ -146,7 +147,7 @@ func (o *resumeOptions) plan(was *drill.Run) (*drillPlan, error) {
 func (d *drillPlan) resume(ctx context.Context, s *streams, mode string, journal *ledger.Journal, was *drill.Run) (*drill.Run, error) {
 	d.resumed = true
 	today := d.start(ctx)
-	today.By, today.Approvals = operator(), was.Approvals
+	today.By, today.Binary, today.Approvals = operator(), thisBinary(), was.Approvals
 	chain, err := d.ledgerAgain(s, was)
 	if err != nil {
 		return nil, errext.WithStatus(errors.Join(errors.New("nothing was gone on with"), err), errext.Evidence)

@@ -214,7 +214,7 @@ func deviations(r *drill.Run) []string {
 		case x.Cut != nil:
 			what = "it was being cut short: " + x.Cut.Why
 		}
-		all = append(all, fmt.Sprintf("process %d went on with the run at %s (%s); figures across processes rest on the machine's clock", x.At.Proc, x.At.Wall.UTC().Format(time.RFC3339), what))
+		all = append(all, fmt.Sprintf("process %d went on with the run at %s (%s); figures across processes rest on the machine's clock%s", x.At.Proc, x.At.Wall.UTC().Format(time.RFC3339), what, program(r.Plan, x.Resumed)))
 	}
 	if r.Aborting != nil {
 		all = append(all, "the run was cut short: "+r.Aborting.Why)
@@ -223,6 +223,20 @@ func deviations(r *drill.Run) []string {
 		all = append(all, "after the end: "+text)
 	}
 	return all
+}
+
+// program says with which program a process went on; "" where the journal does not say,
+// as those of earlier versions.
+func program(began drill.RunStarted, on drill.Resumed) string {
+	switch {
+	case on.Binary == nil || on.Binary.SHA256 == "":
+		return ""
+	case began.Binary == nil || began.Binary.SHA256 == "":
+		return fmt.Sprintf("; by %s with sha256 %s, and which program began the run is not known", on.Tool, on.Binary.SHA256)
+	case began.Binary.SHA256 == on.Binary.SHA256:
+		return "; by the program that began the run"
+	}
+	return fmt.Sprintf("; by another program than the one that began the run: %s with sha256 %s", on.Tool, on.Binary.SHA256)
 }
 
 // findings are the gates that are not green and the other reasons of the verdict.
