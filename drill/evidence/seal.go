@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -102,11 +103,11 @@ func readFile(path string) ([]byte, error) {
 		err = fmt.Errorf("%s is no regular file", path)
 	}
 	if err != nil {
-		return nil, lost(fmt.Errorf("reading evidence: %w", err))
+		return nil, unreadable(err)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, lost(fmt.Errorf("reading evidence: %w", err))
+		return nil, unreadable(err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
@@ -117,6 +118,15 @@ func readFile(path string) ([]byte, error) {
 		return nil, lost(fmt.Errorf("reading %s: %w", path, err))
 	}
 	return data, nil
+}
+
+// unreadable says what to do when a file that a run wrote is not there any more.
+func unreadable(err error) error {
+	err = lost(fmt.Errorf("reading evidence: %w", err))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errext.WithHint(err, "the run's folder was removed or moved: put it back (run.dir of drkit.yaml), then drkit drill abort RUN; without it nothing is known of the run, and drkit drill gc finds what it left")
+	}
+	return err
 }
 
 func sealFile(path string) (ledger.Sealed, error) {

@@ -173,6 +173,19 @@ func TestEvidenceThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// TestAFolderThatWasRemoved in mid-run: the error says what to do.
+func TestAFolderThatWasRemoved(t *testing.T) {
+	w, run := newWorld(t), id(1)
+	_, j := w.begin(run, "", boot(drill.Passed), undoes)
+	if err := errors.Join(j.Close(), os.RemoveAll(ledger.Dir(w.dir, run))); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Seal(t.Context(), w.chain, w.dir, run, "kim")
+	if errext.StatusOf(err) != errext.Evidence || !strings.Contains(errext.Hint(err), "drkit drill gc") {
+		t.Errorf("%v, hint %q", err, errext.Hint(err))
+	}
+}
+
 // TestUnannounced: a run that the ledger does not know is not closed in it.
 func TestUnannounced(t *testing.T) {
 	w, run := newWorld(t), id(1)
