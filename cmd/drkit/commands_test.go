@@ -5,14 +5,17 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
+	"drkit/drill"
 	"drkit/internal/errext"
 	"drkit/internal/redact"
+	"drkit/internal/service"
 )
 
 // execute runs the program in this process, without a terminal.
@@ -112,6 +115,36 @@ func TestAFullDiskBehindStdoutIsNotGreen(t *testing.T) {
 		s := &streams{In: strings.NewReader(""), Out: r.Writer(fullDisk{}), Err: r.Writer(&stderr), Redactor: r, Getenv: func(string) string { return "" }}
 		if status := run(context.Background(), args, s); status == errext.Holds {
 			t.Errorf("%v: status 0 although nothing could be written", args)
+		}
+	}
+}
+
+// TestAResultOfADrillThatNobodyCanRead is no lost evidence: journal, evidence and
+// result.json are written, and the status is that of any command whose result is lost.
+func TestAResultOfADrillThatNobodyCanRead(t *testing.T) {
+	for _, c := range []struct {
+		end  drill.RunFinished
+		file string // of a report
+		want errext.Status
+	}{
+		{drill.RunFinished{Verdict: drill.Recovered}, "r.md", errext.Failed},
+		{drill.RunFinished{Verdict: drill.NotRecovered, Status: 4}, "r.md", errext.Gate},
+		{drill.RunFinished{Verdict: drill.Recovered}, ".", errext.Evidence}, // a report is lost too
+	} {
+		dir, r := t.TempDir(), redact.New()
+		var stderr bytes.Buffer
+		s := &streams{Out: r.Writer(fullDisk{}), Err: r.Writer(&stderr), Redactor: r, Getenv: func(string) string { return "" }}
+		d := &drillPlan{svc: &service.Service{}, dir: dir}
+		err := d.conclude(t.Context(), s, &drill.Run{ID: "R1", Finished: &c.end}, []drillReport{{"markdown", filepath.Join(dir, c.file)}}, nil)
+		s.flush()
+		if got := errext.StatusOf(err); got != c.want {
+			t.Errorf("%+v: %d, want %d", c, got, c.want)
+		}
+		if said := stderr.String(); !strings.Contains(said, "result.json: "+dir) || strings.Count(said, "the result could not be printed: ") != 1 || strings.Count(said, errFull.Error()) != 1 {
+			t.Errorf("%+v: %s", c, said)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "result.json")); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"drkit/drill"
 	drillreport "drkit/drill/report"
 	"drkit/drill/tui"
+	"drkit/internal/errext"
 	"drkit/internal/report"
 )
 
@@ -39,33 +41,50 @@ func parseReports(specs []string) ([]drillReport, error) {
 }
 
 // writeReports keeps the result beside the journal, writes what was asked for,
-// and prints it.
+// and prints it. A report that is lost is lost evidence (status 6). A result that could
+// not be printed is not: it is written beside the journal, and is what any command's is
+// whose reader has ended or whose disk is full, not done (1).
 func writeReports(s *streams, run *drill.Run, dir string, reports []drillReport, asJSON bool) error {
 	reports = append(reports, drillReport{"markdown", filepath.Join(dir, "result.md")}, drillReport{"json", filepath.Join(dir, "result.json")})
-	errs := []error{writeEach(s, run, reports)}
-	if asJSON {
-		errs = append(errs, drillreport.JSON(s.Out, run))
-	} else {
-		_, err := io.WriteString(s.Out, tui.Summary(run, 100))
-		errs = append(errs, err)
-		for _, c := range run.Kept() {
-			printLine(s.Out, "stays on purpose: %s: %s", c.What, c.Stays())
-		}
+	lost := writeEach(s, run, reports)
+	unprinted := printResult(s, run, asJSON)
+	if unprinted != nil {
+		unprinted = errext.WithHint(fmt.Errorf("the result could not be printed: %w", unprinted), "drkit drill replay "+run.ID+" prints it again")
 	}
 	fmt.Fprintf(s.Err, "journal, result.md and result.json: %s\n", dir)
-	return errors.Join(errs...)
+	switch {
+	case lost == nil:
+		return unprinted
+	case unprinted == nil:
+		return lost
+	}
+	return errors.Join(lost, unprinted)
 }
 
-// writeEach writes each report, whatever became of the others.
+// printResult writes the result to stdout, and whatever the redactor holds back of it: a
+// reader that has ended is seen here or never.
+func printResult(s *streams, run *drill.Run, asJSON bool) error {
+	if asJSON {
+		return cmp.Or(drillreport.JSON(s.Out, run), s.Out.Flush())
+	}
+	_, err := io.WriteString(s.Out, tui.Summary(run, 100))
+	for _, c := range run.Kept() {
+		printLine(s.Out, "stays on purpose: %s: %s", c.What, c.Stays())
+	}
+	return cmp.Or(err, s.Out.Flush())
+}
+
+// writeEach writes each report, whatever became of the others. One that is lost is lost
+// evidence (status 6).
 func writeEach(s *streams, run *drill.Run, reports []drillReport) error {
 	var errs []error
 	for _, r := range reports {
 		data, err := drillBytes(s, run, r.format)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, errext.WithStatus(err, errext.Evidence))
 			continue
 		}
-		errs = append(errs, writeFile(r.path, data))
+		errs = append(errs, errext.WithStatus(writeFile(r.path, data), errext.Evidence))
 	}
 	return errors.Join(errs...)
 }

@@ -142,7 +142,7 @@ func (d *drillPlan) conclude(ctx context.Context, s *streams, run *drill.Run, re
 	status := errext.Status(run.Finished.Status)
 	if lost := writeReports(s, run, d.dir, reports, d.o.json()); lost != nil {
 		printError(s, lost)
-		status = errext.Combine(errext.Evidence, status)
+		status = errext.Combine(errext.StatusOf(lost), status)
 	}
 	if failed := d.metrics(ctx, s); failed != nil {
 		printError(s, failed)
