@@ -155,30 +155,33 @@ func longer(x drillreport.Regression) string {
 	return fmt.Sprintf(" (+%.0f %%)", 100*(x.Elapsed/x.Median-1))
 }
 
-// printTrend writes each segment's times, oldest first.
+// printTrend writes each segment's times, oldest first, below the time at which each run
+// began.
 func printTrend(b *bytes.Buffer, k drillreport.KindHistory) {
 	if len(k.Runs) < 2 {
 		return
 	}
 	recent := k.Runs[max(0, len(k.Runs)-6):]
+	fmt.Fprintf(b, "  %-32s", "segment, by run")
+	for _, r := range recent {
+		fmt.Fprintf(b, "  %13s", r.Began.UTC().Format("01-02 15:04"))
+	}
+	b.WriteByte('\n')
 	for i, s := range recent[0].Segments {
 		fmt.Fprintf(b, "  %-32s", s.From+" → "+s.To)
 		for _, r := range recent {
-			fmt.Fprintf(b, " %9s", secondsOf(r.Segments[i].Elapsed))
+			fmt.Fprintf(b, "  %13s", secondsOf(r.Segments[i].Elapsed))
 		}
 		b.WriteByte('\n')
 	}
 }
 
+// secondsOf writes a time as a run's reports do, to the millisecond.
 func secondsOf(v *float64) string {
 	if v == nil {
 		return "–"
 	}
-	d := time.Duration(*v * float64(time.Second))
-	if d < time.Second {
-		return d.Round(time.Millisecond).String()
-	}
-	return d.Round(100 * time.Millisecond).String()
+	return duration(*v)
 }
 
 // statusOptions are those of drill status.

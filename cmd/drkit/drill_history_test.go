@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,28 @@ func TestSlowed(t *testing.T) {
 		if got := slowed(drillreport.KindHistory{Runs: c.runs}); got != c.want {
 			t.Errorf("%d runs: %v, want %v", len(c.runs), got, c.want)
 		}
+	}
+}
+
+// TestHistoryHasHeadings: columns of segments are named by their runs, and times are those
+// of the result.
+func TestHistoryHasHeadings(t *testing.T) {
+	at := func(run string, day int, rto float64) drillreport.PastRun {
+		return drillreport.PastRun{Run: run, Began: time.Date(2026, 11, day, 9, 30, 0, 0, time.UTC), RTO: &rto, Promised: 1800,
+			Segments: []drillreport.Segment{{From: "declared", To: "weights", Elapsed: &rto}}}
+	}
+	var b strings.Builder
+	if err := printHistory(&b, drillreport.History{Kinds: []drillreport.KindHistory{{Runs: []drillreport.PastRun{at("R1", 28, 4.123), at("R2", 29, 194.5)}}}}); err != nil {
+		t.Fatal(err)
+	}
+	want := `  segment, by run                     11-28 09:30    11-29 09:30
+  declared → weights                       4.123s        3m14.5s
+`
+	if !strings.HasSuffix(b.String(), want) {
+		t.Errorf("%s\nwant at its end:\n%s", b.String(), want)
+	}
+	if !strings.Contains(b.String(), "declared → steady 4.123s    of 30m\n") {
+		t.Error(b.String())
 	}
 }
 

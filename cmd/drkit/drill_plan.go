@@ -269,9 +269,9 @@ func (d *drillPlan) printProblems(b *bytes.Buffer, p planPage) {
 	}
 }
 
-// duration is written without zeros at its end: 30m, not 30m0s.
+// duration is written to the millisecond, without zeros at its end: 30m, not 30m0s.
 func duration(seconds float64) string {
-	text := time.Duration(seconds * float64(time.Second)).String()
+	text := time.Duration(seconds * float64(time.Second)).Round(time.Millisecond).String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
 	}
