@@ -45,9 +45,10 @@ func newDrillSelfTest(s *streams, run func(context.Context, *streams, selfTestOp
 		Long: `Rehearses a recovery of a tiny built-in model again and again, each time with one
 fault: a missing tokenizer, an overwritten block, a missing matrix, a stale adapter,
 another template, a canary that ends, hangs or only looks healthy, a router that lies,
-a crossed border, too late, too few requests. Every fault must be red for its own
-reason, and a sound recovery must be green. Where the working directory has a
-drkit.yaml, the file faults are built into a scratch copy of its target's release too.
+a crossed border, wrong answers once it serves, too late, too few requests. Every fault
+must be red for its own reason, and a sound recovery must be green. Where the working
+directory has a drkit.yaml, the file faults are built into a scratch copy of its target's
+release too.
 
 The engine is drkit's stand-in, in this process; nothing of yours is written. The
 result is kept beneath run.dir, and the next drill's evidence holds it.
