@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drkit/drill"
+	"drkit/drill/launch/kubernetes"
 	"drkit/internal/openai"
 	"drkit/internal/service"
 )
@@ -26,8 +27,7 @@ const askPatience = 5 * time.Second
 // known not to: no router of drkit.yaml lists it, and its engine is idle or does not
 // answer at all.
 func (g *collector) receives(ctx context.Context, r drill.Replica) string {
-	endpoint := r.Endpoint()
-	if by, err := g.routed(ctx, endpoint); err != nil {
+	if by, err := g.routed(ctx, r); err != nil {
 		return "whether it receives traffic is not known: " + err.Error()
 	} else if by != "" {
 		return by + " sends requests to it"
@@ -35,12 +35,29 @@ func (g *collector) receives(ctx context.Context, r drill.Replica) string {
 	if !strings.HasSuffix(r.ID(), "-canary") {
 		return "" // a rehearsal's router: nothing of production knows it
 	}
+	if pod, ok := r.(*kubernetes.Replica); ok && pod.Over() != "" {
+		return "" // a port that leads to it would still take connections
+	}
+	endpoint := r.Endpoint()
+	if endpoint == "" {
+		return "" // a pod that has no address yet: nothing can be sent to it
+	}
 	return g.computes(ctx, endpoint)
 }
 
+// addresses are what a router may know something that runs by.
+func addresses(r drill.Replica) []string {
+	all := []string{r.Endpoint()}
+	if pod, ok := r.(*kubernetes.Replica); ok {
+		all = append(all, pod.Address())
+	}
+	return all
+}
+
 // routed asks every router of drkit.yaml for its workers, and names the one that lists
-// an endpoint; "" when none does. One that cannot be asked is an error.
-func (g *collector) routed(ctx context.Context, endpoint string) (by string, err error) {
+// something that runs; "" when none does. One that cannot be asked is an error.
+func (g *collector) routed(ctx context.Context, r drill.Replica) (by string, err error) {
+	known := addresses(r)
 	for _, region := range g.svc.Regions {
 		for _, router := range region.Routers {
 			for _, replica := range router.Replicas {
@@ -56,7 +73,7 @@ func (g *collector) routed(ctx context.Context, endpoint string) (by string, err
 					return "", fmt.Errorf("%s: %w", where, err)
 				}
 				for _, w := range workers {
-					if sameEndpoint(w.URL, endpoint) {
+					if slices.ContainsFunc(known, func(a string) bool { return sameEndpoint(w.URL, a) }) {
 						return where, nil
 					}
 				}

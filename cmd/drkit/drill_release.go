@@ -50,7 +50,7 @@ func (o *adoptOptions) servesNow(ctx context.Context, s *streams, run string, ch
 		if r == nil {
 			continue // files; an engine that does not run is refused when it is marked
 		}
-		by, err := g.routed(ctx, r.Endpoint())
+		by, err := g.routed(ctx, r)
 		switch {
 		case err != nil:
 			return unknown + err.Error(), nil

@@ -81,17 +81,39 @@ func (r *Replica) Pod() string { return r.l.o.Namespace + "/" + r.name }
 func (r *Replica) Expires() time.Time { return r.expires }
 
 // Endpoint is where the replica is reached: a port of this machine that leads through
-// the API server, or its own address, which is "" until it has one.
+// the API server, or its own address, which is "" until it has one. A pod of an earlier
+// process is reached as that process reached it, whatever this one was told: routers
+// know it by that address.
 func (r *Replica) Endpoint() string {
 	r.watch()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.l.o.Reach != Direct {
-		if r.forward == nil {
-			r.forward = r.reopen()
-		}
-		return r.forward.url()
+	if r.l.o.Reach == Direct || r.forward == nil && r.adopted == "" {
+		return r.address()
 	}
+	if r.forward == nil {
+		r.forward = r.reopen()
+	}
+	return r.forward.url()
+}
+
+// Address is the pod's own address inside the cluster, "" until it has one. Routers there
+// may know it by that, however it is reached from here.
+func (r *Replica) Address() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.address()
+}
+
+// Over says how its engine had ended when the pod was last looked at, "" where it had not.
+// The pod starts it no second time.
+func (r *Replica) Over() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return ended(r.pod, r.container)
+}
+
+func (r *Replica) address() string {
 	if r.pod == nil || r.pod.Status.PodIP == "" {
 		return ""
 	}
