@@ -89,7 +89,8 @@ func rise(before, now *float64) *float64 {
 }
 
 // delta is how far the count of some workers rose; nil when it is not known. A worker
-// without a series in a list that was read had not been asked yet.
+// without a series in a list that was read had not been asked yet; one that had a series
+// is not known any more.
 func delta(before, after map[string]drill.Count, workers []string) *uint64 {
 	if before == nil || after == nil {
 		return nil
@@ -98,10 +99,13 @@ func delta(before, after map[string]drill.Count, workers []string) *uint64 {
 	counted := false
 	for _, url := range workers {
 		now, ok := after[url]
+		was, known := before[url]
+		if !ok && known {
+			return nil
+		}
 		if !ok {
 			continue
 		}
-		was, known := before[url]
 		if known && was.Epoch != now.Epoch || now.OK+now.Failed < was.OK+was.Failed {
 			return nil
 		}

@@ -79,10 +79,21 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 // beyond what a float64 counts without a gap, is unknown.
 func (m Metrics) Count(name string, labels map[string]string) (uint64, bool) {
 	v, known := m.Value(name, labels)
-	if !known || v < 0 || v > 1<<53 {
+	if !known || !countable(v) {
 		return 0, false
 	}
 	return uint64(v), true
+}
+
+func countable(v float64) bool { return finite(v) && v >= 0 && v <= 1<<53 }
+
+// Counts reports whether every series of name holds what can be a count; true where there
+// is none. A reader to whom a missing series says that nothing happened yet asks this
+// first: Count says of both that they are not known.
+func (m Metrics) Counts(name string) bool {
+	all := true
+	m.each(name, func(_ map[string]string, v float64) { all = all && countable(v) })
+	return all
 }
 
 // By sums the series of name for each value of label, e.g. a router's counter

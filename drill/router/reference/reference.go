@@ -113,7 +113,8 @@ func (r *Router) Apply(ctx context.Context, c drill.Change) error {
 }
 
 // Counters counts attempts by worker. Attempts that ended because the client
-// left are neither.
+// left are neither. A page on which a series holds what no count can be says nothing of
+// any worker.
 func (r *Router) Counters(ctx context.Context) (map[string]drill.Count, error) {
 	m, err := r.metrics.MetricsAt(ctx, r.page)
 	if err != nil {
@@ -124,6 +125,9 @@ func (r *Router) Counters(ctx context.Context) (map[string]drill.Count, error) {
 		epoch = strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	const attempts = "drkit_router_attempts_total"
+	if !m.Counts(attempts) {
+		return nil, fmt.Errorf("counters of %s: a series of %s holds what no count can be: %w", r.base, attempts, drill.ErrNotCounted)
+	}
 	counts := map[string]drill.Count{}
 	for u := range m.By(attempts, "worker") {
 		ok, okKnown := m.Count(attempts, map[string]string{"worker": u, "outcome": "ok"})

@@ -121,10 +121,6 @@ func TestCounters(t *testing.T) {
 drkit_router_attempts_total{worker="http://127.0.0.1:8101",outcome="ok"} 7
 drkit_router_attempts_total{worker="http://127.0.0.1:8101",outcome="failed"} 2
 drkit_router_attempts_total{worker="http://127.0.0.1:8101",outcome="client_left"} 1
-drkit_router_attempts_total{worker="http://127.0.0.1:8102",outcome="ok"} -5
-drkit_router_attempts_total{worker="http://127.0.0.1:8102",outcome="failed"} -5
-drkit_router_attempts_total{worker="http://127.0.0.1:8103",outcome="ok"} +Inf
-drkit_router_attempts_total{worker="http://127.0.0.1:8103",outcome="failed"} 0
 drkit_router_prefix_decisions_total{outcome="hit"} 5
 drkit_router_prefix_decisions_total{outcome="miss"} 3
 drkit_router_prefix_decisions_total{outcome="blind"} 2
@@ -137,6 +133,13 @@ process_start_time_seconds 1700000000.25
 	}
 	if h, m, b, err := r.CacheDecisions(t.Context()); h != 5 || m != 3 || b != 2 || err != nil {
 		t.Errorf("CacheDecisions = %d, %d, %d, %v", h, m, b, err)
+	}
+	counted := f.metrics
+	for _, no := range []string{"-5", "+Inf", "NaN"} { // left out, the worker would look as if nothing had been sent to it
+		f.metrics = counted + `drkit_router_attempts_total{worker="http://127.0.0.1:8102",outcome="ok"} ` + no + "\n"
+		if got, err := r.Counters(t.Context()); !errors.Is(err, drill.ErrNotCounted) {
+			t.Errorf("a counter of %s: %+v, %v", no, got, err)
+		}
 	}
 	f.metrics = "x 1\n"
 	if _, _, _, err := r.CacheDecisions(t.Context()); !errors.Is(err, drill.ErrNotCounted) {

@@ -108,11 +108,15 @@ const (
 
 // Counters counts attempts by worker, retried ones included. It reads the
 // circuit breaker's outcomes, which exist with every policy. A worker without a
-// series is absent: unknown, not 0. Series of removed workers stay.
+// series is absent: unknown, not 0. Series of removed workers stay. A page on which one
+// holds what no count can be says nothing of any worker.
 func (r *Router) Counters(ctx context.Context) (map[string]drill.Count, error) {
 	m, err := r.scrape(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if !m.Counts(outcomes) {
+		return nil, fmt.Errorf("counters of %s: a series of %s holds what no count can be: %w", r.admin.base, outcomes, drill.ErrNotCounted)
 	}
 	epoch := epochOf(m)
 	counts := map[string]drill.Count{}
@@ -154,6 +158,9 @@ func (r *Router) CacheDecisions(ctx context.Context) (hits, misses, blind uint64
 	const policy = "cache_aware"
 	if _, ok := m.Value(decisions, map[string]string{"policy": policy}); !ok {
 		return 0, 0, 0, fmt.Errorf("%s{policy=%q}: %w", decisions, policy, drill.ErrNotCounted)
+	}
+	if !m.Counts(decisions) {
+		return 0, 0, 0, fmt.Errorf("a series of %s holds what no count can be: %w", decisions, drill.ErrNotCounted)
 	}
 	count := func(outcome string) uint64 {
 		v, _ := m.Count(decisions, map[string]string{"policy": policy, "outcome": outcome})

@@ -189,8 +189,7 @@ func TestCountersAndDecisions(t *testing.T) {
 
 func TestNothingCountedIsUnknown(t *testing.T) {
 	f := newFake()
-	f.metrics = "process_start_time_seconds 1.7e9\nvllm_router_cb_outcomes_total{worker=\"http://127.0.0.1:8101\",outcome=\"success\"} 1\n" +
-		"vllm_router_cb_outcomes_total{worker=\"http://127.0.0.1:8102\",outcome=\"success\"} -5\n"
+	f.metrics = "process_start_time_seconds 1.7e9\nvllm_router_cb_outcomes_total{worker=\"http://127.0.0.1:8101\",outcome=\"success\"} 1\n"
 	r := driver(t, f)
 	got, err := r.Counters(t.Context())
 	if err != nil || len(got) != 1 || got[urlA].Epoch != "1700000000" {
@@ -208,6 +207,25 @@ func TestNothingCountedIsUnknown(t *testing.T) {
 	}
 	if _, err := none.Counters(t.Context()); err == nil || errext.Hint(err) == "" {
 		t.Errorf("Counters without a metrics address: %v", err)
+	}
+}
+
+// TestNoCountIsUnknown: an outcome without a series has not happened; one whose series
+// holds what no count can be is not known, and is no 0 beside the other.
+func TestNoCountIsUnknown(t *testing.T) {
+	f := newFake()
+	r := driver(t, f)
+	for _, no := range []string{"-1", "NaN", "-Inf", "1e300"} {
+		f.metrics = "vllm_router_cb_outcomes_total{worker=\"http://127.0.0.1:8101\",outcome=\"success\"} 10\n" +
+			"vllm_router_cb_outcomes_total{worker=\"http://127.0.0.1:8101\",outcome=\"failure\"} " + no + "\n" +
+			"vllm_router_prefix_routing_decisions_total{policy=\"cache_aware\",outcome=\"prefix_hit\"} 3\n" +
+			"vllm_router_prefix_routing_decisions_total{policy=\"cache_aware\",outcome=\"prefix_miss\"} " + no + "\n"
+		if got, err := r.Counters(t.Context()); !errors.Is(err, drill.ErrNotCounted) {
+			t.Errorf("Counters beside %s = %+v, %v", no, got, err)
+		}
+		if hits, misses, _, err := r.CacheDecisions(t.Context()); !errors.Is(err, drill.ErrNotCounted) {
+			t.Errorf("CacheDecisions beside %s = %d, %d, %v", no, hits, misses, err)
+		}
 	}
 }
 
