@@ -89,29 +89,40 @@ func inputAt(svc *service.Service, abs string) string {
 			return "lies in " + what
 		}
 	}
-	info, err := os.Stat(abs)
-	if err != nil {
-		return ""
-	}
-	given := []string{svc.File}
-	for _, config := range svc.Engine.Configs {
-		given = append(given, svc.Abs(config))
-	}
-	for _, file := range given {
-		if there, err := os.Stat(file); err == nil && os.SameFile(there, info) {
-			return "is what describes the service"
-		}
-	}
 	patterns := svc.Deploy.Files
 	for _, r := range svc.Regions {
 		patterns = append(slices.Clip(patterns), r.Files...)
 	}
-	for _, p := range patterns {
+	for _, p := range patterns { // a file that is not there yet would be one from then on
 		if match, err := doublestar.PathMatch(svc.Abs(p), abs); err == nil && match {
-			return "is a deploy file of the service"
+			return "is a deploy file of the service by its name"
+		}
+	}
+	info, err := os.Stat(abs)
+	for _, file := range inputFiles(svc) {
+		there, err2 := os.Stat(file)
+		if file == abs || err == nil && err2 == nil && os.SameFile(there, info) {
+			return "is what describes the service"
 		}
 	}
 	return ""
+}
+
+// inputFiles are drkit.yaml and the single files that it names.
+func inputFiles(svc *service.Service) []string {
+	all := []string{svc.File}
+	for _, config := range svc.Engine.Configs {
+		all = append(all, svc.Abs(config))
+	}
+	if p := svc.Engine.Probes; p.Scheme == service.SchemeFile && p.Path != "" {
+		all = append(all, p.Path)
+	}
+	for _, r := range svc.Regions {
+		for _, p := range r.Canary.Patches {
+			all = append(all, svc.Abs(p))
+		}
+	}
+	return all
 }
 
 // inputFolders are the places that a release comes from and that hold its copies.
