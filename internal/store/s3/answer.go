@@ -25,7 +25,7 @@ type watched struct {
 }
 
 // Do sends the request. The body of an object is watched by its reader, which
-// knows how to go on.
+// knows how to go on; what a server says in place of one is an answer as any other.
 func (w watched) Do(r *http.Request) (*http.Response, error) {
 	begin, stall := headerTimeout, w.stall
 	if laborious(r) {
@@ -44,7 +44,7 @@ func (w watched) Do(r *http.Request) (*http.Response, error) {
 		return nil, stalled(ctx, err)
 	}
 	d := &document{ReadCloser: res.Body, ctx: ctx, cancel: cancel, left: -1}
-	if r.URL.Query().Get("x-id") != "GetObject" {
+	if r.URL.Query().Get("x-id") != "GetObject" || res.StatusCode >= http.StatusMultipleChoices {
 		d.stall, d.left = stall, maxDocument
 	}
 	res.Body = d

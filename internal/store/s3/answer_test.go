@@ -106,6 +106,37 @@ func TestEndlessPage(t *testing.T) {
 	})
 }
 
+// The answer to who asks for an object may be no object: what a server says instead is
+// watched as a page is. One stands still behind its first bytes, one never ends.
+func TestObjectRefusedWithoutEnd(t *testing.T) {
+	for name, goesOn := range map[string]bool{"stands still": false, "never ends": true} {
+		t.Run(name, func(t *testing.T) {
+			var sent atomic.Int64
+			against(t, func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				fmt.Fprint(w, `<Error><Code>SlowDown</Code>`)
+				w.(http.Flusher).Flush()
+				some := []byte("<Message>" + strings.Repeat("x", 100_000) + "</Message>")
+				for goesOn && r.Context().Err() == nil && sent.Load() < 1<<28 {
+					n, err := w.Write(some)
+					sent.Add(int64(n))
+					if err != nil {
+						return
+					}
+				}
+				<-r.Context().Done()
+			}, func(t *testing.T, s *s3.Store) {
+				begun := time.Now()
+				_, err := read(t, s, store.Object{Key: "k"})
+				named(t, err, nil, "s3://b/k", "HTTP 503")
+				if d := time.Since(begun); d > 10*time.Minute || sent.Load() > 5*9<<20 {
+					t.Errorf("%d bytes in %v", sent.Load(), d)
+				}
+			})
+		})
+	}
+}
+
 // A server that takes no byte of an upload is an error.
 func TestStalledUpload(t *testing.T) {
 	aborted := false
