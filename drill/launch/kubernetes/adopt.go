@@ -72,7 +72,7 @@ func (r *Replica) RoutedBy(ctx context.Context) (string, error) {
 	r.mu.Lock()
 	all := []*corev1.Pod{r.pod}
 	r.mu.Unlock()
-	if r.size > 1 {
+	if r.size > 1 || r.leader != types.UID(r.uid) { // a leader, or a worker that has lost it
 		found, err := r.l.listed(ctx, r.selector())
 		if err != nil {
 			return "", err

@@ -106,3 +106,25 @@ func TestRouted(t *testing.T) {
 		})
 	}
 }
+
+// TestRoutedWithoutLeader: of a group that has lost its leader, the worker that a slice
+// names need not be the one by which the rest is found.
+func TestRoutedWithoutLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, l, r := launched(t, groupYAML)
+		f.status(t, leaderName, placed("10.0.0.7", false))
+		time.Sleep(2 * time.Second)
+		f.put("endpointslices", endpoints("front-x", string(f.pod(t, leaderName+"-2").UID), "10.1.1.1"))
+		f.remove("pods/" + leaderName)
+		left, err := l.Leftovers(t.Context())
+		if err != nil || len(left) != 1 || left[0].Pod() != "dr/"+leaderName+"-1" {
+			t.Fatalf("leftovers %v, %v", left, err)
+		}
+		if by, err := left[0].RoutedBy(t.Context()); by != "front-x" || err != nil {
+			t.Errorf("routed by %q, %v", by, err)
+		}
+		if err := r.Stop(t.Context()); err != nil || len(f.pods()) != 0 {
+			t.Errorf("%v, left %v", err, f.pods())
+		}
+	})
+}
