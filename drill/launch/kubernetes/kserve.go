@@ -40,6 +40,7 @@ func inferenceService(o object) (t corev1.PodTemplateSpec, err error) {
 	if err := into(predictor, &t.Spec); err != nil {
 		return t, fmt.Errorf("spec.predictor: %w", err)
 	}
+	t.Labels, t.Annotations = predicted(o, nil)
 	for i, c := range t.Spec.Containers {
 		for j, e := range c.Env {
 			if e.Name != "STORAGE_URI" {

@@ -60,9 +60,16 @@ func runtimeOf(o object, all []object) (object, error) {
 		return object{}, errext.WithHint(fmt.Errorf("its runtime %s is not among the deploy files", name),
 			"kubectl get servingruntime,clusterservingruntime -o yaml shows it: put it into the files that drkit.yaml lists")
 	}
-	slices.SortStableFunc(found, func(a, b object) int {
+	before := func(a, b object) int {
 		return cmp.Or(strings.Compare(b.GetKind(), a.GetKind()), strings.Compare(b.Region, a.Region))
-	})
+	}
+	slices.SortStableFunc(found, before)
+	for _, r := range found[1:] {
+		if before(found[0], r) == 0 && !reflect.DeepEqual(found[0].Object["spec"], r.Object["spec"]) {
+			return object{}, errext.WithHint(fmt.Errorf("the deploy files have two runtimes %s that differ, %s (namespace %q) and %s (namespace %q): which one production runs by is not known", name, found[0], found[0].GetNamespace(), r, r.GetNamespace()),
+				"write metadata.namespace into the InferenceService, or list the files of one alone")
+		}
+	}
 	return found[0], nil
 }
 
@@ -101,9 +108,7 @@ func byRuntime(o object, all []object) (t corev1.PodTemplateSpec, notes []string
 	if err := mountModel(&t.Spec, &t.Spec.Containers[0], uri); err != nil {
 		return t, nil, err
 	}
-	for _, from := range []map[string]any{runtime, predictor} {
-		t.Labels, t.Annotations = both(t.Labels, texts(from["labels"])), both(t.Annotations, texts(from["annotations"]))
-	}
+	t.Labels, t.Annotations = predicted(o, runtime)
 	if !sized(model) {
 		notes = append(notes, fmt.Sprintf("%s sets no CPU and memory in its own predictor.model.resources: KServe's configuration may give production's pods others than the canary's, which are %s's", o, r.GetName()))
 	}
@@ -352,6 +357,14 @@ func texts(v any) map[string]string {
 		}
 	}
 	return out
+}
+
+// predicted are the labels and annotations that KServe gives to the pods of a predictor:
+// its own before those of the InferenceService, and these before the runtime's.
+func predicted(o object, runtime map[string]any) (labels, annotations map[string]string) {
+	predictor, _, _ := unstructured.NestedMap(o.Object, "spec", "predictor")
+	labels = both(both(texts(runtime["labels"]), o.GetLabels()), texts(predictor["labels"]))
+	return labels, both(both(texts(runtime["annotations"]), o.GetAnnotations()), texts(predictor["annotations"]))
 }
 
 func both(a, b map[string]string) map[string]string {

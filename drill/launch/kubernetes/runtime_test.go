@@ -112,6 +112,51 @@ func TestRuntimeChosen(t *testing.T) {
 	}
 }
 
+// TestPredictorsLabels: of labels and annotations KServe takes those of the predictor, then
+// the InferenceService's, then the runtime's ("priority: predictor component > isvc >
+// ServingRuntimeSpec"); the canary has those that are named to be kept.
+func TestPredictorsLabels(t *testing.T) {
+	own := strings.NewReplacer("runtime: team-vllm\n", "", "    model:\n", "    containers: [{name: kserve-container, image: '1.example/llm/vllm:v0.32.0'}]\n", "      modelFormat: {name: vllm}\n", "")
+	whole, _, _ := strings.Cut(own.Replace(modelYAML), "      storageUri")
+	for name, c := range map[string]struct {
+		text string
+		s    drill.DeployEngine
+		rack string
+	}{
+		"by a runtime":           {runtimeYAML + modelYAML, runtimeEngine, "r1"},
+		"with its own container": {whole, drill.DeployEngine{Path: "k8s/all.yaml", Kind: "InferenceService", Name: "chat", Container: "kserve-container"}, ""},
+	} {
+		text := strings.NewReplacer("  annotations: {prometheus.io/port", "  labels: {queue: runtimes, pool: runtimes, rack: r1}\n  annotations: {prometheus.io/port",
+			"labels: {team: support}", "labels: {team: support, queue: services, pool: services}, annotations: {note: services}",
+			"    minReplicas: 2\n", "    minReplicas: 2\n    labels: {queue: predictors}\n    annotations: {note: predictors}\n").Replace(c.text)
+		pod := render(t, Options{KeepLabels: []string{"queue", "pool", "rack", "note"}}, specOf(text, c.s))
+		if pod.Labels["queue"] != "predictors" || pod.Labels["pool"] != "services" || pod.Labels["rack"] != c.rack || pod.Labels["team"] != "" || pod.Annotations["note"] != "predictors" {
+			t.Errorf("%s: labels %v, annotations %v", name, pod.Labels, pod.Annotations)
+		}
+	}
+}
+
+// TestRuntimeOfTwoNamespaces: which of two that differ production runs by is not guessed.
+func TestRuntimeOfTwoNamespaces(t *testing.T) {
+	in := func(namespace, max string) string {
+		return strings.NewReplacer("kind: ClusterServingRuntime\nmetadata: {name: team-vllm}", "kind: ServingRuntime\nmetadata: {name: team-vllm, namespace: "+namespace+"}", "4096", max).Replace(runtimeYAML)
+	}
+	engine := runtimeEngine
+	engine.Kind = "ServingRuntime"
+	of := func(max, model string) drill.Spec {
+		return specOf(in("lab", "4096")+"---\n"+in("prod", max)+model, engine)
+	}
+	_, err := Render(Options{Workload: "InferenceService/chat"}, of("512", modelYAML))
+	if err == nil || !strings.Contains(err.Error(), "two runtimes team-vllm that differ") || errext.Hint(err) == "" {
+		t.Errorf("Render = %v", err)
+	}
+	render(t, Options{}, of("4096", modelYAML)) // the same in both
+	args := render(t, Options{}, of("512", strings.Replace(modelYAML, "{name: chat, labels", "{name: chat, namespace: prod, labels", 1))).Spec.Containers[0].Args
+	if !slices.Contains(args, "512") {
+		t.Errorf("arguments %q", args)
+	}
+}
+
 // TestRuntimeRefused: what KServe takes from elsewhere is refused by name.
 func TestRuntimeRefused(t *testing.T) {
 	for _, c := range []struct{ name, old, now, want string }{
