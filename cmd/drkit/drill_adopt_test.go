@@ -250,7 +250,10 @@ func TestReceives(t *testing.T) {
 		"computes":  {page(2, 0), "computes 2 requests"},
 		"moves":     {page(0, 1), "counters move"},
 		"no series": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "up 1") }, "does not say what it computes"},
-		"no page":   {http.NotFound, "does not say what it computes"},
+		"below 0": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintln(w, "vllm:num_requests_running -1\nvllm:num_requests_waiting 1\nvllm:prompt_tokens_total 0\nvllm:generation_tokens_total 0")
+		}, "no count can be"},
+		"no page": {http.NotFound, "does not say what it computes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -153,8 +153,8 @@ func counters(ctx context.Context, c *openai.Client) (n counted, alive bool, err
 	for name, to := range map[string]*float64{"vllm:num_requests_running": &n.open, "vllm:num_requests_waiting": &n.open,
 		"vllm:prompt_tokens_total": &n.done, "vllm:generation_tokens_total": &n.done} {
 		v, known := m.Value(name, nil)
-		if !known {
-			return n, true, fmt.Errorf("it has no series %s", name)
+		if !known || !m.Counts(name) {
+			return n, true, fmt.Errorf("it has no series %s, or one that holds what no count can be", name)
 		}
 		*to += v
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"drkit/drill"
+	"drkit/internal/openai"
 )
 
 // TestDelta: two workers, of which one may not have been asked yet; a count that was
@@ -31,6 +32,31 @@ func TestDelta(t *testing.T) {
 	} {
 		if got := known(delta(c.before, c.after, []string{a, b})); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestTotal: an engine that says of one of its processes what no count can be does not say
+// how many requests it computes; -1 and 1 are not none.
+func TestTotal(t *testing.T) {
+	for page, want := range map[string]string{
+		"running{engine=\"0\"} 2\nrunning{engine=\"1\"} 1\n":  "4", // and 1 of the other engine
+		"running{engine=\"0\"} -2\nrunning{engine=\"1\"} 1\n": "(not known)",
+		"running -1\n":   "(not known)",
+		"running NaN\n":  "(not known)",
+		"running +Inf\n": "(not known)",
+		"waiting 0\n":    "(not known)",
+	} {
+		m, err := openai.ParseMetrics([]byte(page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := openai.ParseMetrics([]byte("running 1\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := known(total([]openai.Metrics{m, other}, "running")); got != want {
+			t.Errorf("%q: %s, want %s", page, got, want)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func total(pages []openai.Metrics, name string) *float64 {
 	sum := 0.0
 	for _, m := range pages {
 		v, known := m.Value(name, nil)
-		if !known {
+		if !known || !m.Counts(name) {
 			return nil
 		}
 		sum += v
