@@ -160,6 +160,7 @@ func checkUndone(r *Run, _ Event, u Undone) error { return r.knows(u.ID) }
 
 func foldUndone(r *Run, e Event, u Undone) {
 	s := r.change(u.ID)
+	s.Half = u.Error != "" && (s.Half || !u.Untouched)
 	if r.Finished != nil {
 		l := r.later(s, e)
 		l.Undone, l.What, l.Error, l.Untouched = u.Error == "", u.What, u.Error, u.Untouched

@@ -54,7 +54,7 @@ func foldKept(r *Run, e Event, k Kept) {
 	if c := r.change(k.ID); r.Finished != nil {
 		r.later(c, e).Kept = k.Why
 	} else {
-		c.Kept = k.Why
+		c.Kept, c.Half = k.Why, false // the run goes on over it
 	}
 }
 

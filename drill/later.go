@@ -81,9 +81,13 @@ func (r *Run) later(c *ChangeState, e Event) *Later {
 // Gone says that the change is proven to be taken back, at the end or later.
 func (c ChangeState) Gone() bool { return c.Undone || c.Later != nil && c.Later.Undone }
 
-// Stays says why the change stays on purpose now, "" when it does not.
+// Stays says why the change stays on purpose now, "" when it does not: what was taken back
+// in part is not what somebody meant to keep.
 func (c ChangeState) Stays() string {
-	if c.Later == nil || c.Later.Untouched {
+	switch {
+	case c.Half:
+		return ""
+	case c.Later == nil || c.Later.Untouched:
 		return c.Kept
 	}
 	return c.Later.Kept
@@ -148,9 +152,17 @@ func (r *Run) LeftAtEnd() []ChangeState {
 	return all
 }
 
+// halfBack says that somebody had what may stay on purpose taken back, and that this broke
+// off.
+func (r *Run) halfBack() bool {
+	return slices.ContainsFunc(r.Left(), func(c ChangeState) bool { return c.Half && (c.Undo.Keep == KeepHeld || c.Undo.Keep == KeepOnSuccess) })
+}
+
 // takeBack is Abort of a run that has ended. By force it takes back what the run kept on
-// purpose too.
+// purpose too, and goes on with that once it broke off: a router that is back in part is
+// no state to leave.
 func takeBack(ctx context.Context, run *Run, j Journal, by string, force bool, undo map[string]UndoFunc, also []Handler) (*Run, error) {
+	force = force || run.halfBack()
 	why := "it had ended (" + run.Finished.Verdict + ") with changes that are not proven to be taken back"
 	if force && len(run.Kept()) > 0 {
 		why = "it had ended (" + run.Finished.Verdict + "); what it had kept on purpose was to be taken back"
@@ -160,7 +172,15 @@ func takeBack(ctx context.Context, run *Run, j Journal, by string, force bool, u
 	if err := x.emit("", 0, TypeTakingBack, TakingBack{By: cmp.Or(by, "unknown"), Why: why}); err != nil {
 		return run, err
 	}
-	return run, x.undoAll(ctx, func(ChangeState) bool { return true })
+	return run, x.told(x.undoAll(ctx, func(ChangeState) bool { return true }))
+}
+
+// told adds the journal's failure to what a take-back after the end came to: no verdict
+// follows that would say it.
+func (x *exec) told(err error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return errors.Join(err, x.journalErr)
 }
 
 // Release takes back what people took over of a run that has ended, in the order in
@@ -184,7 +204,7 @@ func Release(ctx context.Context, j Journal, by string, ids []string, undo map[s
 			all = append(all, c)
 		}
 	}
-	return run, x.undoEach(ctx, all, func(ChangeState, bool) bool { return false })
+	return run, x.told(x.undoEach(ctx, all, func(ChangeState, bool) bool { return false }))
 }
 
 // after is a process's part of a run that has ended.

@@ -165,3 +165,78 @@ func TestAfterTheEnd(t *testing.T) {
 		t.Error("a take-back after the end of a run that goes on")
 	}
 }
+
+// TestTakeBackThatFailedHalfWay: where a person had an emergency's cutover taken back and
+// the undo broke off in the middle, nothing is as the run left it. No later look may call
+// that staying on purpose: neither an abort that nobody forces, nor an undo that is refused.
+func TestTakeBackThatFailedHalfWay(t *testing.T) {
+	broken := errors.New("one replica of two was put back")
+	refused := fmt.Errorf("%w: the source is dead", ErrUntouched)
+	for name, c := range map[string]struct {
+		later []error // what the undo says at the abort without force, one after the other
+		left  int
+	}{
+		"and again":              {[]error{broken}, 1},
+		"and is refused then":    {[]error{refused}, 1},
+		"and is refused twice":   {[]error{refused, refused}, 1},
+		"and is taken back then": {[]error{refused, nil}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rn, w, j := live(KeepHeld)
+				if r, err := rn.Run(t.Context(), "R1", promise()); err != nil || len(r.Kept()) != 2 {
+					t.Fatalf("%v, kept %+v", err, r.Kept())
+				}
+				undo := w.undos()
+				works, says := undo["remove"], broken
+				undo["remove"] = func(ctx context.Context, args []byte) error {
+					if says == nil {
+						return works(ctx, args)
+					}
+					return says
+				}
+				if r, err := AbortAll(t.Context(), j, "mei", undo); errext.StatusOf(err) != errext.Unclean || len(r.Left()) != 1 {
+					t.Fatalf("%v, left %+v", err, r.Left())
+				}
+				for i, err := range c.later {
+					says = err
+					r, got := Abort(t.Context(), j, "kim", undo)
+					last := i == len(c.later)-1
+					if want := errext.StatusOf(got) == errext.Unclean; want != (err != nil) {
+						t.Errorf("abort %d: %v", i, got)
+					}
+					if last && len(r.Left()) != c.left {
+						t.Errorf("left %+v, kept %+v", r.Left(), r.Kept())
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTakeBackThatIsNotJournaled: what was taken back after the end, and stands nowhere,
+// is evidence that is lost: no success.
+func TestTakeBackThatIsNotJournaled(t *testing.T) {
+	for name, again := range map[string]func(context.Context, *memory, *world, *Run) (*Run, error){
+		"abort": func(ctx context.Context, j *memory, w *world, _ *Run) (*Run, error) {
+			return AbortAll(ctx, j, "mei", w.undos())
+		},
+		"release": func(ctx context.Context, j *memory, w *world, r *Run) (*Run, error) {
+			var ids []string
+			for _, c := range r.Kept() {
+				ids = append(ids, c.ID)
+			}
+			return Release(ctx, j, "mei", ids, w.undos())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, w, j, r := keptRun(t)
+				j.failAt = len(j.events) + 2 // the disk is full right after it said that it takes back
+				if _, err := again(t.Context(), j, w, r); errext.StatusOf(err) != errext.Evidence {
+					t.Errorf("%v (status %d), undone %v", err, errext.StatusOf(err), w.undone)
+				}
+			})
+		})
+	}
+}

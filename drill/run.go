@@ -122,6 +122,7 @@ type ChangeState struct {
 	Undone  bool   // taken back, absence proven
 	UndoneAs,
 	UndoError string // what the undo said; why the absence is not proven
+	Half    bool   // an undo began to take it back and broke off: it is neither what was made nor gone
 	Adopted string // who took over what it made: the run no longer takes it back
 	Kept    string // why it stays on purpose; "": it does not
 	Later   *Later // what became of it after the end; nil: nothing
