@@ -528,8 +528,36 @@ func TestClockSetBack(t *testing.T) {
 	if _, err := d.chain.Append(t.Context(), ledger.Record{Kind: ledger.KindOpened, Run: id(1), At: later, By: "kim@laptop", Opened: &ledger.Opened{Service: "support", PlanHash: strings.Repeat("cd", 32)}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.judge(""); got.Enough() || why(t, got) != "it expired at 2026-03-04T13:00:00Z, and the ledger has a run of 2026-03-04T14:00:00Z: this machine's clock is behind" {
+	if got := d.judge(""); got.Enough() || why(t, got) != "it expired at 2026-03-04T13:00:00Z, and the ledger has a run of 2026-03-04T14:00:00Z since: this machine's clock is behind, or that run's was ahead" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestClockAhead: a run that was dated far ahead, by a machine whose clock was wrong, stood
+// in the ledger when an approval was given. Whoever gave it saw that; it says nothing of
+// the time since, and must not keep every later approval from counting.
+func TestClockAhead(t *testing.T) {
+	d := newDesk(t)
+	d.policy.Required = 1
+	year := noon.AddDate(1, 0, 0)
+	if _, err := d.chain.Append(t.Context(), ledger.Record{Kind: ledger.KindOpened, Run: id(1), At: year, By: "kim@laptop", Opened: &ledger.Opened{Service: "support", PlanHash: strings.Repeat("cd", 32)}}); err != nil {
+		t.Fatal(err)
+	}
+	scan, err := d.chain.Scan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.statement("mei")
+	s.After = scan.Head().SHA256
+	d.give(s, d.mei)
+	if got := d.judge(""); !got.Enough() {
+		t.Errorf("%+v", got)
+	}
+	if _, err := d.chain.Append(t.Context(), ledger.Record{Kind: ledger.KindOpened, Run: id(2), At: noon.Add(2 * time.Hour), By: "kim@laptop", Opened: &ledger.Opened{Service: "support", PlanHash: strings.Repeat("cd", 32)}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.judge(""); got.Enough() || !strings.HasSuffix(why(t, got), "the ledger has a run of 2026-03-04T14:00:00Z since: this machine's clock is behind, or that run's was ahead") {
+		t.Errorf("a run after it had expired: %+v", got)
 	}
 }
 

@@ -121,8 +121,8 @@ func weigh(scan *ledger.Scan, p Policy, s Subject, e ledger.Entry) (a drill.Appr
 		return a, elsewhere(scan, e)
 	case Dated(st, s.Now, 0) != "":
 		return a, Dated(st, s.Now, 0)
-	case !latest(scan).Add(-ahead).Before(st.Expires):
-		return a, fmt.Sprintf("it expired at %s, and the ledger has a run of %s: this machine's clock is behind", st.Expires.UTC().Format(time.RFC3339), latest(scan).UTC().Format(time.RFC3339))
+	case !latest(scan, st).Add(-ahead).Before(st.Expires):
+		return a, fmt.Sprintf("it expired at %s, and the ledger has a run of %s since: this machine's clock is behind, or that run's was ahead", st.Expires.UTC().Format(time.RFC3339), latest(scan, st).UTC().Format(time.RFC3339))
 	case st.Run != "" && st.Run != s.Run:
 		return a, "it is for run " + st.Run
 	case st.Run == "" && spentBy(scan, s.PlanHash, s.Run, e.Seq) != "":
@@ -133,10 +133,13 @@ func weigh(scan *ledger.Scan, p Policy, s Subject, e ledger.Entry) (a drill.Appr
 	return a, ""
 }
 
-// latest is the latest moment at which a run began or ended: an approval does not live
-// longer because the clock of the machine that asks was set back.
-func latest(scan *ledger.Scan) (at time.Time) {
-	for _, e := range scan.Entries {
+// latest is the latest moment at which a run began or ended since an approval was given: it
+// does not live longer because the clock of the machine that asks was set back. What the
+// ledger held before says nothing of that: one run that was dated ahead would keep every
+// later approval from counting, for as long as it is ahead.
+func latest(scan *ledger.Scan, st ledger.Statement) (at time.Time) {
+	given := slices.IndexFunc(scan.Entries, func(e ledger.Entry) bool { return st.After != "" && e.SHA256 == st.After })
+	for _, e := range scan.Entries[given+1:] {
 		if (e.Opened != nil || e.Closed != nil) && e.At.After(at) {
 			at = e.At
 		}
