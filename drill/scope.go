@@ -212,7 +212,7 @@ func (s *scope) Kept() []string {
 func (x *exec) undoOne(ctx context.Context, c ChangeState) error {
 	f := x.undo[c.Undo.Kind]
 	if f == nil {
-		return fmt.Errorf("nobody knows how to undo %q", c.Undo.Kind)
+		return fmt.Errorf("nobody knows how to undo %q: %w", c.Undo.Kind, ErrUntouched)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, x.undoTimeout, timedOut{x.undoTimeout})
 	defer cancel()

@@ -78,7 +78,7 @@ func runDrillAdopt(ctx context.Context, s *streams, o adoptOptions) error {
 	if err != nil {
 		return err
 	}
-	traffic, err := o.servesNow(ctx, s, id, changes)
+	traffic, err := o.servesNow(ctx, s, run, changes)
 	if err != nil {
 		return err
 	}

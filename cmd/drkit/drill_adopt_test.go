@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -202,6 +204,51 @@ func TestAdoptSaysWhoSends(t *testing.T) {
 				t.Errorf("released while it is held: %d %s%s", status, out, errs)
 			}
 		})
+	}
+}
+
+// TestReleaseByAnotherService: the routers of another service's drkit.yaml say nothing of
+// whom the run's canary serves.
+func TestReleaseByAnotherService(t *testing.T) {
+	_, run, l := heldRun(t, drill.ModeEmergency)
+	describe(t, routerAt(t, "http://127.0.0.9:8000"))
+	if err := os.Rename("drkit.yaml", "own.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, errs := execute(t, "drill", "adopt", run, "--run-dir", ".drkit", "--by", "mei"); status != errext.Holds {
+		t.Fatalf("%d: %s%s", status, out, errs)
+	}
+	execute(t, "drill", "abort", run, "--run-dir", ".drkit")
+	data, err := os.ReadFile("own.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("other.yaml", bytes.Replace(data, []byte("name: support"), []byte("name: search"), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, errs := execute(t, "drill", "adopt", run, "--release", "-f", "other.yaml"); status != errext.Refused || !strings.Contains(errs, "is of service support, and") {
+		t.Errorf("another's: %d %s%s", status, out, errs)
+	}
+	if found, err := l.Find(t.Context(), run); err != nil || len(found) != 1 {
+		t.Fatalf("it was stopped: %v %v", found, err)
+	}
+	if status, out, errs := execute(t, "drill", "adopt", run, "--release", "-f", "own.yaml"); !strings.Contains(out, "released  canary target-canary: it is gone") {
+		t.Errorf("its own: %d %s%s", status, out, errs)
+	}
+}
+
+// TestRoutedByACommand: a router that is driven by a script is asked like any other.
+func TestRoutedByACommand(t *testing.T) {
+	observe := filepath.Join(t.TempDir(), "observe")
+	if err := os.WriteFile(observe, []byte("#!/bin/sh\necho '{\"version\":1,\"workers\":[{\"url\":\"http://10.0.0.7:8000\",\"region\":\"eu-west-1\",\"healthy\":true}]}'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	g := &collector{svc: &service.Service{Dir: filepath.Dir(observe), Regions: []service.Region{{Name: "eu-west-1", Routers: []service.Router{
+		{Name: "chat", Driver: "command", Apply: []string{observe}, Observe: []string{observe}, Replicas: []service.RouterReplica{{Admin: "http://10.0.0.1:1"}}}}}}}}
+	for url, want := range map[string]string{"http://10.0.0.7:8000": "router chat of region eu-west-1", "http://10.0.0.8:8000": ""} {
+		if by, err := g.routed(t.Context(), url); err != nil || !strings.HasPrefix(by, want) || (by == "") != (want == "") {
+			t.Errorf("%s: %q %v", url, by, err)
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func (g *collector) routed(ctx context.Context, r drill.Replica) (by string, err
 		for _, router := range region.Routers {
 			for _, replica := range router.Replicas {
 				where := "router " + router.Name + " of region " + region.Name + " (" + replica.Admin + ")"
-				driver, err := newRouter(router.Driver, replica.Admin, replica.Metrics)
+				driver, err := openRouter(replicaAt(g.svc, router, replica))
 				var workers []drill.Worker
 				if err == nil {
 					asked, cancel := context.WithTimeout(ctx, askPatience)

@@ -21,11 +21,15 @@ type served struct {
 	replica drill.Replica // nil: files, or an engine that is gone
 }
 
-// collectorOf asks the routers that drkit.yaml describes.
-func (o *adoptOptions) collectorOf(s *streams, dir string) (*collector, error) {
+// collectorOf asks the routers that drkit.yaml describes, which has to be that of the run:
+// the routers of another service know nothing of whom its canary serves.
+func (o *adoptOptions) collectorOf(s *streams, dir string, run *drill.Run) (*collector, error) {
 	svc, err := o.load()
 	if err != nil {
 		return nil, err
+	}
+	if svc.Metadata.Name != run.Plan.Service {
+		return nil, refused(fmt.Errorf("run %s is of service %s, and %s describes %s", run.ID, run.Plan.Service, svc.File, svc.Metadata.Name), "name the service's own drkit.yaml with -f")
 	}
 	return &collector{s: s, svc: svc, dir: dir, states: map[string]runState{}}, nil
 }
@@ -33,9 +37,9 @@ func (o *adoptOptions) collectorOf(s *streams, dir string) (*collector, error) {
 // servesNow says whether production sends requests to the engines that are to be taken
 // over, as its routers list them now. Where all could be asked and none lists one, there
 // is nothing to take over.
-func (o *adoptOptions) servesNow(ctx context.Context, s *streams, run string, changes []drill.ChangeState) (string, error) {
+func (o *adoptOptions) servesNow(ctx context.Context, s *streams, run *drill.Run, changes []drill.ChangeState) (string, error) {
 	const unknown = "whether production sends requests to it is not known: "
-	g, err := o.collectorOf(s, "")
+	g, err := o.collectorOf(s, "", run)
 	if err != nil {
 		return unknown + err.Error(), nil
 	}
@@ -57,8 +61,8 @@ func (o *adoptOptions) servesNow(ctx context.Context, s *streams, run string, ch
 		case by != "":
 			return by + " sends requests to it", nil
 		}
-		return "", refused(fmt.Errorf("%s of run %s serves nobody: no router of %s lists %s any more", c.What, run, g.svc.File, r.Endpoint()),
-			"drkit drill adopt "+run+" --release stops it and removes its files, once the run has ended")
+		return "", refused(fmt.Errorf("%s of run %s serves nobody: no router of %s lists %s any more", c.What, run.ID, g.svc.File, r.Endpoint()),
+			"drkit drill adopt "+run.ID+" --release stops it and removes its files, once the run has ended")
 	}
 	return "nothing of it runs", nil
 }
@@ -100,7 +104,7 @@ func (o *adoptOptions) release(ctx context.Context, s *streams, dir string, jour
 	if err != nil {
 		return err
 	}
-	g, err := o.collectorOf(s, dir)
+	g, err := o.collectorOf(s, dir, run)
 	if err != nil {
 		return err
 	}

@@ -25,10 +25,7 @@ func production(svc *service.Service, target *service.Region) (step.Production, 
 			}
 		}
 		for _, rep := range r.Replicas {
-			at := step.RouterAt{Driver: r.Driver, Admin: rep.Admin, Metrics: rep.Metrics, URL: rep.URL, Apply: r.Apply, Observe: r.Observe, Dir: svc.Dir}
-			if r.Driver != command.Driver {
-				at.Dir = ""
-			}
+			at := replicaAt(svc, r, rep)
 			if _, err := openRouter(at); err != nil {
 				errs = append(errs, fmt.Errorf("router %s of region %s: %w", r.Name, target.Name, err))
 			}
@@ -58,6 +55,15 @@ func production(svc *service.Service, target *service.Region) (step.Production, 
 		return p, errext.WithHint(errext.WithStatus(err, errext.Usage), errext.Hint(err))
 	}
 	return p, nil
+}
+
+// replicaAt is how one replica of a router is reached.
+func replicaAt(svc *service.Service, r service.Router, rep service.RouterReplica) step.RouterAt {
+	at := step.RouterAt{Driver: r.Driver, Admin: rep.Admin, Metrics: rep.Metrics, URL: rep.URL, Apply: r.Apply, Observe: r.Observe}
+	if r.Driver == command.Driver {
+		at.Dir = svc.Dir
+	}
+	return at
 }
 
 // openRouter makes the driver of one replica of a router of production.

@@ -180,7 +180,7 @@ func undoEdge(ctx context.Context, args []byte, p Production) error {
 	}
 	e, err := p.OpenEdge(a.At)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", drill.ErrUntouched, err)
 	}
 	if now, err := e.Observe(ctx); err == nil && unlike(now, a.Before) == nil {
 		return nil

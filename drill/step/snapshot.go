@@ -89,7 +89,7 @@ func undoProduction(ctx context.Context, args []byte, p Production) error {
 		return err
 	}
 	if err := p.opened(&a); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", drill.ErrUntouched, err)
 	}
 	if a.back(ctx) {
 		return nil
