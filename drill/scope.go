@@ -95,7 +95,7 @@ func (x *exec) keeps(u Undo) error {
 	}
 	if err := k.Keeps(u.Args); err != nil {
 		return errext.WithHint(fmt.Errorf("what takes it back would not be whole in the journal: %w", err),
-			"give the secret by the name of a variable or of a file (url_env, headers_env, secrets, a key file), not as a value, URL or argument")
+			"give the secret by the name of a variable or of a file (url_env, headers_env, secrets, a key file), not as a value, URL or argument; where a path holds it, put what lies there elsewhere")
 	}
 	return nil
 }

@@ -45,6 +45,7 @@ func (p preflight) Check(ctx context.Context, s playbooks.Step) []error {
 		return []error{err}
 	}
 	problems := p.w.borders()
+	problems = append(problems, p.w.unkept("the folder of the runs", "name another run.dir in drkit.yaml, or take the part that is a secret out of its path", p.w.WorkDir)...)
 	problems = append(problems, p.w.commands()...)
 	m, err := p.w.published(ctx)
 	if err != nil {
@@ -62,6 +63,18 @@ func (p preflight) Check(ctx context.Context, s playbooks.Step) []error {
 		problems = append(problems, p.w.compared.problems...)
 	}
 	return append(problems, p.w.startLimits(o)...)
+}
+
+// unkept refuses a place that an undo has to reach and whose text holds a secret. The
+// journal keeps no secret, so nobody could take back from it what was changed there; the
+// change itself would be refused too, in the middle of the recovery.
+func (w *World) unkept(what, hint string, texts ...string) []error {
+	for _, text := range texts {
+		if w.Redact.String(text) != text {
+			return []error{refuse(fmt.Errorf("%s holds a secret: the journal would not keep it, and nobody could take back after a kill -9 what is changed there", what), hint)}
+		}
+	}
+	return nil
 }
 
 // start is the measured start to judge the deploy files' limits by; false where

@@ -241,8 +241,17 @@ func (w *World) checkProduction(ctx context.Context) []error {
 	if err != nil {
 		return []error{err}
 	}
+	const hint = "leave it out of drkit.yaml: a command finds it in its environment or in a file"
 	for _, f := range fleets {
+		var reached []string
+		for _, at := range f.Replicas {
+			reached = slices.Concat(reached, []string{at.Admin, at.Metrics, at.URL, at.Dir}, at.Apply, at.Observe)
+		}
+		problems = append(problems, w.unkept("how router "+f.Name+" is reached", hint, reached...)...)
 		problems = append(problems, w.checkFleet(ctx, f)...)
+	}
+	if e := w.Production.Edge; e != nil {
+		problems = append(problems, w.unkept("how the edge is reached", hint, slices.Concat([]string{e.Dir}, e.Apply, e.Observe)...)...)
 	}
 	return append(problems, w.checkEdge(ctx)...)
 }
