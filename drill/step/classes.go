@@ -18,10 +18,13 @@ func (w *World) classes() []drill.Class {
 		for _, r := range c.Residency {
 			d.Residency = append(d.Residency, string(r))
 		}
+		lawfulSource, lawfulTarget := region.Allows(c.Residency, w.Source.Residency), region.Allows(c.Residency, w.Target.Residency)
 		switch {
-		case !region.Allows(c.Residency, w.Source.Residency):
+		case w.Back && !(lawfulSource && lawfulTarget):
+			d.Aside = fmt.Sprintf("it may be answered in %v, and not in both %s (%q) and %s (%q): it was never moved, and does not go back", c.Residency, w.Source.Name, w.Source.Residency, w.Target.Name, w.Target.Residency)
+		case !lawfulSource:
 			d.Aside = fmt.Sprintf("it may be answered in %v, and source %s, where the traffic starts, is in %q", c.Residency, w.Source.Name, w.Source.Residency)
-		case !region.Allows(c.Residency, w.Target.Residency):
+		case !lawfulTarget:
 			d.Refused = fmt.Sprintf("it may be answered in %v, target %s is in %q", c.Residency, w.Target.Name, w.Target.Residency)
 		}
 		all = append(all, d)
@@ -94,8 +97,9 @@ func (w *World) lawless() []error {
 // requests go on to its engines, as long as these live.
 func (w *World) staying() []string {
 	var all []string
-	for _, c := range w.classes() {
-		if c.Refused != "" {
+	for i, c := range w.classes() {
+		back := w.Back && c.Aside != "" && region.Allows(w.Classes[i].Residency, w.Target.Residency)
+		if c.Refused != "" || back {
 			all = append(all, c.Name)
 		}
 	}

@@ -404,6 +404,33 @@ func TestAClassWithoutALawfulTarget(t *testing.T) {
 	}
 }
 
+// TestAClassThatNeverLeft: a way back does not fail for a class that only one of the two
+// regions may answer: it was not moved there, so nothing of it has to come back.
+func TestAClassThatNeverLeft(t *testing.T) {
+	for residency, listed := range map[region.Residency]string{"us": prodUS, "eu": prodEU} {
+		t.Run(string(residency), func(t *testing.T) {
+			drilledLive(t, drill.ModeFailback, func(l *lab, p *plant) {
+				l.world.Classes = append(l.world.Classes, traffic.Class{Name: "phi", Residency: []region.Residency{residency}, Share: 0.2, Shape: traffic.Text})
+				p.router("phi", []string{"phi"}, "http://router-2:30000")
+				p.all(func(r *prodRouter) { r.workers, r.first = []drill.Worker{{URL: prodEU, Health: drill.Yes}}, prodEU })
+				phi := p.routers["http://router-2:30000"]
+				phi.workers, phi.first = []drill.Worker{{URL: listed, Health: drill.Yes}}, listed
+				l.goesBack()
+			}, func(l *lab, p *plant, run *drill.Run) {
+				l.wantEnd(run, drill.Recovered, 0)
+				for _, v := range drill.ClassVerdicts(run) {
+					if v.Name == "phi" && (v.Verdict != drill.NotAffected || !strings.Contains(v.Why, "it may be answered in ["+string(residency)+"]")) {
+						t.Errorf("%s: %s", v.Verdict, v.Why)
+					}
+				}
+				if phi := p.routers["http://router-2:30000"]; phi.applied > 0 {
+					t.Errorf("its router was touched: %v", phi.listed())
+				}
+			})
+		})
+	}
+}
+
 // TestTwoPartitions: each class through its own router; both are moved and proven.
 func TestTwoPartitions(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -83,6 +83,9 @@ func (t trafficStep) Check(ctx context.Context, s playbooks.Step) []error {
 			"set objectives.steady (window, min_requests) in drkit.yaml, or rate in the playbook"))
 	case len(t.w.Classes) == 0:
 		problems = append(problems, refuse(errors.New("no traffic class is described"), "add traffic to drkit.yaml"))
+	case len(t.w.sent()) == 0 && t.w.Back:
+		problems = append(problems, refuse(fmt.Errorf("no traffic class may be answered in both %s and %s: nothing was moved, and nothing goes back", t.w.Source.Name, t.w.Target.Name),
+			"state the classes' residency in drkit.yaml"))
 	case len(t.w.sent()) == 0 && len(t.w.lawless()) == 0: // else the preflight says so
 		problems = append(problems, refuse(fmt.Errorf("no traffic class may be answered in source %s (%q): there is nothing to move away from it", t.w.Source.Name, t.w.Source.Residency),
 			"drill with a source inside the border of a class, or state the classes' residency in drkit.yaml"))
