@@ -93,8 +93,8 @@ func (w *World) lawless() []error {
 	return problems
 }
 
-// staying are the classes that the source answers and that are not moved: their
-// requests go on to its engines, as long as these live.
+// staying are the classes that the region which is left answers and that are not moved:
+// their requests go on to its engines, as long as these live.
 func (w *World) staying() []string {
 	var all []string
 	for i, c := range w.classes() {
