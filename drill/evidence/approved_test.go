@@ -105,6 +105,44 @@ func TestOneApprovalForTwoRuns(t *testing.T) {
 	})
 }
 
+// TestForgedKeyIsFound: a record whose key names mei and signs with another's: a second
+// line, as a file of several signers would have it, or what ssh takes for an option.
+func TestForgedKeyIsFound(t *testing.T) {
+	line := func(k ssh.Signer) string { return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.PublicKey()))) }
+	for name, forge := range map[string]func(mei, eve string) string{
+		"two lines": func(mei, eve string) string { return mei + "\nx " + eve },
+		"an option": func(mei, eve string) string {
+			return "namespaces=\"" + strings.ReplaceAll(mei, "ssh-ed25519", "a") + "\" " + eve
+		},
+		"no key":         func(string, string) string { return "ssh-ed25519" },
+		"a key, and end": func(mei, _ string) string { return mei + "\n" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			honest := w.approve(nil)
+			elsewhere := newWorld(t)
+			forged := elsewhere.approve(nil)
+			scan, err := elsewhere.chain.Scan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			word := *scan.Entries[0].Approved
+			word.Key = forge(line(w.keys[honest.ID]), line(elsewhere.keys[forged.ID]))
+			e, err := w.chain.Append(t.Context(), ledger.Record{Kind: ledger.KindApproved, At: time.Now(), By: "eve@x", Approved: &word})
+			if err != nil {
+				t.Fatal(err)
+			}
+			forged.KeyID, forged.Record, forged.SHA256 = honest.KeyID, e.Seq, e.SHA256
+			w.approved(id(1), drill.RunStarted{Approvals: []drill.Approval{forged}, Consent: knows(1, honest)})
+			found := w.faults(Options{})
+			w.judged(found)
+			if !strings.Contains(found, "the signature is of another key than the record says") {
+				t.Errorf("%q", found)
+			}
+		})
+	}
+}
+
 // TestRevokedIsFound: a run that counts an approval which was taken back before is found;
 // what is taken back afterwards, or by a key that the plan does not name, changes nothing.
 func TestRevokedIsFound(t *testing.T) {
@@ -138,6 +176,16 @@ func TestRevokedIsFound(t *testing.T) {
 			a, b := w.approve(nil), w.approve(func(s *ledger.Statement) { s.Approver = "eve" })
 			w.takeBack(a, "eve", w.keys[b.ID])
 			w.takeBack(a, "mei", w.keys[b.ID])
+			w.approved(run, drill.RunStarted{Approvals: []drill.Approval{a}, Consent: knows(1, a)})
+		}, "", ""},
+		"by a record whose key is none": {func(w *world, run string) {
+			a := w.approve(nil)
+			back := w.takeBack(w.approve(nil), "mei", nil)
+			word := *back.Revoked
+			word.Statement.Approval, word.Key = a.ID, word.Key+"\nx "+word.Key
+			if _, err := w.chain.Append(w.t.Context(), ledger.Record{Kind: ledger.KindRevoked, At: time.Now(), By: "eve@x", Revoked: &word}); err != nil {
+				w.t.Fatal(err)
+			}
 			w.approved(run, drill.RunStarted{Approvals: []drill.Approval{a}, Consent: knows(1, a)})
 		}, "", ""},
 	} {

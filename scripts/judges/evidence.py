@@ -265,13 +265,18 @@ def may_approve(consent, name, key_id):
 
 
 def key_id(line):
-    """A public key on one line, as ssh-keygen -l prints it."""
-    raw = base64.b64decode(line.split()[1])
+    """A public key on one line, as ssh-keygen -l prints it. With a second line or options
+    before the key, ssh-keygen would be asked about another key than the one named here."""
+    key = re.fullmatch(r"[a-z0-9@.-]+ ([A-Za-z0-9+/]+=*)", line)
+    if not key:
+        raise ValueError(f"{line[:80]!r} is no public key as drkit writes it")
+    raw = base64.b64decode(key[1])
     return "SHA256:" + base64.b64encode(hashlib.sha256(raw).digest()).decode().rstrip("=")
 
 
 def signed(statement, word):
     """Whether OpenSSH proves a signature; None where it is not there."""
+    key_id(word["key"])
     if not shutil.which("ssh-keygen"):
         return None
     with tempfile.TemporaryDirectory() as d:
@@ -312,7 +317,11 @@ def taken_back(records, e, a, statement):
     for r in records:
         if r["kind"] != "revoked" or r["revoked"]["statement"]["approval"] != statement["id"]:
             continue
-        s, of = r["revoked"]["statement"], key_id(r["revoked"]["key"])
+        s = r["revoked"]["statement"]
+        try:
+            of = key_id(r["revoked"]["key"])
+        except ValueError:
+            continue  # nobody's key: it takes nothing back
         if (s["by"], of) != (a["id"], a["key_id"]) and not may_approve(e.get("consent", {}), s["by"], of):
             continue
         proven_by = signed(s, r["revoked"])
@@ -429,7 +438,7 @@ def holds(path, a):
                 check_journal(f.read(), e)
         if a.ledger:
             check_ledger(a.ledger, e, raw, a.head)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as err:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError) as err:
         fault("input", f"it cannot be read: {err!r}")
     for f in faults:
         print("FAULT", f)
