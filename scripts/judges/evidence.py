@@ -345,6 +345,15 @@ def dated(e, statement):
     return "it had expired before the run began" if began - LAG >= expires else None
 
 
+def check_used(e):
+    """Which approval another of the evidences counts too, as far as they say it alone."""
+    for a in e["approvers"] or []:
+        if e["outcome"] and e["outcome"]["verdict"] != "refused" and by_key(a):
+            run = used.setdefault(a["sha256"], e["run_id"])
+            if run != e["run_id"]:
+                fault(f"ledger record {a['ledger_record']}", f"the evidence counts the approval by {a['id']}, which run {run} counts too")
+
+
 def check_approval(e, a, records, digests):
     """Holds an approver against the ledger's record; OpenSSH, where it is there, proves the signature."""
     where = f"ledger record {a['ledger_record']}"
@@ -438,6 +447,8 @@ def holds(path, a):
                 check_journal(f.read(), e)
         if a.ledger:
             check_ledger(a.ledger, e, raw, a.head)
+        else:
+            check_used(e)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError) as err:
         fault("input", f"it cannot be read: {err!r}")
     for f in faults:
