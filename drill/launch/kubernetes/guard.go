@@ -129,7 +129,10 @@ func containersOf(spec map[string]any) (out corev1.PodSpec) {
 func (l *Launcher) routedTo(ctx context.Context, pod *corev1.Pod) (string, error) {
 	by := ""
 	err := l.each(ctx, gvr("discovery.k8s.io", "v1", "endpointslices"), pod.Namespace, func(u unstructured.Unstructured) error {
-		endpoints, _, err := unstructured.NestedSlice(u.Object, "endpoints")
+		endpoints, known := u.Object["endpoints"].([]any)
+		if !known && u.Object["endpoints"] != nil { // null is how an API server writes that of a Service without pods
+			return fmt.Errorf("EndpointSlice %s has endpoints that are not understood", u.GetName())
+		}
 		for _, e := range endpoints {
 			fields, _ := e.(map[string]any)
 			uid, _, _ := unstructured.NestedString(fields, "targetRef", "uid")
@@ -138,7 +141,7 @@ func (l *Launcher) routedTo(ctx context.Context, pod *corev1.Pod) (string, error
 				by = u.GetName()
 			}
 		}
-		return err
+		return nil
 	})
 	return by, err
 }

@@ -74,6 +74,7 @@ func TestRouted(t *testing.T) {
 				f.status(t, leaderName, placed("10.0.0.7", false))
 				time.Sleep(2 * time.Second)
 				f.status(t, leaderName+"-2", placed("10.0.0.9", false))
+				f.put("endpointslices", named("empty", map[string]any{"kind": "EndpointSlice", "endpoints": nil})) // as API servers write that of a Service without pods
 				f.put("endpointslices", endpoints("others", "uid-of-production", "10.0.0.99"))
 				if by, err := r.RoutedBy(t.Context()); by != "" || err != nil {
 					t.Errorf("routed by %q, %v", by, err)
