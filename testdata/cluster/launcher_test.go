@@ -85,6 +85,9 @@ func TestLauncher(t *testing.T) {
 	t.Run("documented roles", func(t *testing.T) { documentedRoles(t, c) })
 	t.Run("causes", func(t *testing.T) { causes(t, c) })
 	t.Run("refused", func(t *testing.T) { refusals(t, c) })
+	t.Run("group", func(t *testing.T) { groups(t, c) }) // it defines a kind that those before require to be unknown
+	t.Run("runtime", func(t *testing.T) { runtimeMerged(t, c) })
+	t.Run("routed", func(t *testing.T) { routed(t, c) })
 	t.Run("API server killed", func(t *testing.T) { apiServerKilled(t, c) })
 }
 

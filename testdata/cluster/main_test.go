@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -18,12 +19,21 @@ import (
 	"drkit/testdata/cluster/kubelet"
 )
 
-// program is the variable that makes the test's own binary an engine.
+// program is the variable that makes the test's own binary an engine, a worker of one,
+// or a process that launches.
 const program = "CLUSTER_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(program) == "serve" {
+	switch os.Getenv(program) {
+	case "serve":
 		os.Exit(serve())
+	case "join":
+		os.Exit(join())
+	case "launch":
+		if err := launchGroup(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1) // it is to be killed
 	}
 	os.Exit(m.Run())
 }
@@ -34,6 +44,7 @@ func serve() int {
 	port := flag.String("port", "8000", "")
 	boot := flag.Duration("boot", 0, "")
 	model := flag.String("model", "", "")
+	flag.String("served-model-name", "", "")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -55,6 +66,27 @@ func serve() int {
 		fmt.Println(err)
 		return 1
 	}
+	return 0
+}
+
+// join registers a worker with its leader, at the address in LEADER, and stays.
+func join() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	for {
+		res, err := http.Get(os.Getenv("LEADER") + "/join/" + os.Getenv("LWS_WORKER_INDEX") + url.PathEscape(" of "+os.Getenv("LWS_GROUP_SIZE")))
+		if err == nil {
+			res.Body.Close()
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return 1
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	fmt.Println("joined " + os.Getenv("LWS_LEADER_ADDRESS"))
+	<-ctx.Done()
 	return 0
 }
 
