@@ -51,7 +51,7 @@ func unlaunched(t *testing.T, c *Cluster, o kubernetes.Options, s drill.Spec, wa
 // server takes none with loopback addresses, which are those of this cluster's pods.
 func routedLater(t *testing.T, c *Cluster) {
 	l := newLauncher(t, c, kubernetes.Options{})
-	r := launch(t, l, launchSpec(deployment("args: [--boot, 1h, --port, \"8123\"]", "")))
+	r := launch(t, l, launchSpec(deployment("args: [--boot, 1h, --port, \"8123\"]\nstartupProbe: {httpGet: {path: /health, port: 8123}, failureThreshold: 600}", "")))
 	pod := drillPod(t, c, kubernetes.PodName(launchRun, launchName))
 	apply(t, c, "dr-drill", "apiVersion: v1\nkind: Service\nmetadata: {name: late}\nspec: {selector: {"+kubernetes.LabelRun+": "+launchRun+"}, ports: [{port: 80}]}")
 	defer func() { _ = c.Client.CoreV1().Services("dr-drill").Delete(t.Context(), "late", metav1.DeleteOptions{}) }()

@@ -45,6 +45,8 @@ func TestDrill(t *testing.T) {
 	t.Run("killed", func(t *testing.T) { testKilled(t, w) })
 	t.Run("API server killed and back", func(t *testing.T) { testServerBack(t, w) })
 	t.Run("API server killed and away", func(t *testing.T) { testServerAway(t, w) })
+	t.Run("a leftover that is routed to", func(t *testing.T) { testRoutedLeftover(t, w) })
+	t.Run("isolation", func(t *testing.T) { testIsolation(t, w) }) // the last: the source lies elsewhere from then on
 }
 
 // production runs a Deployment in both regions, which must never be disturbed. (A

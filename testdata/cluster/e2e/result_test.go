@@ -27,7 +27,7 @@ type result struct {
 		Elapsed  *float64 `json:"elapsed_seconds"`
 	}
 	Steps   []struct{ ID, Result, Why string }
-	Gates   []struct{ Step, ID, Result, Observed string }
+	Gates   []gate
 	Boot    json.RawMessage
 	Classes []struct{ Name, Verdict string }
 	Changes []struct {
@@ -37,6 +37,18 @@ type result struct {
 	Reasons json.RawMessage
 	Notes   []string
 	text    string // all of it
+}
+
+type gate struct{ Step, ID, Result, Observed string }
+
+// gate is the one with an id, the zero value where the run has none.
+func (r result) gate(id string) gate {
+	for _, g := range r.Gates {
+		if g.ID == id {
+			return g
+		}
+	}
+	return gate{}
 }
 
 // drill is a run of drkit drill run in the background.
