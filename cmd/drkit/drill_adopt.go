@@ -37,8 +37,8 @@ lives.
 
 --release is the end of that: it stops the canary that was taken over, or that the run
 keeps, and removes the files that were restored for it. While a router of drkit.yaml
-lists it, or its engine computes, or that is not known, it is refused (status 3). Status
-8: something is not proven to be gone.`,
+lists it, something in its cluster routes to it, or its engine computes, or that is not
+known, it is refused (status 3). Status 8: something is not proven to be gone.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Run = args[0]

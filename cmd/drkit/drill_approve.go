@@ -44,7 +44,8 @@ func newDrillApprove(s *streams, run func(context.Context, *streams, approveOpti
 		Long: `Signs a statement that names the hash of a plan (drkit drill plan prints it) and
 appends it to the ledger. It counts for the run that it names, or else for the first
 run that begins with that plan after it; never twice, never after its expiry, and only
-when approvals.keys of the run's drkit.yaml has the key. Without an argument it takes
+when approvals.keys of the run's drkit.yaml has the key. That of the person who starts
+the run counts nothing, unless approvals.self allows it. Without an argument it takes
 the only run of the ledger that waits.
 
 The key is a file of ssh's own form or PEM. A key in an agent or a token signs with

@@ -57,7 +57,8 @@ all of it against the objective. The source region is never written to, and with
 --live production's routers are not touched. Everything that the drill starts is taken
 back at the end, on failure and on Ctrl-C; after a kill -9, drkit drill abort does it
 from the journal. With --live and a playbook of mode planned, emergency or failback,
-production is moved, and stays where it was moved to.`,
+production is moved, and stays where it was moved to, unless a planned move or a
+failback turns red or is cut short: that goes back.`,
 		Example: `  drkit drill run
   drkit drill run --target eu-west-1 --trigger scheduled --report html=drill.html`,
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), s, o) },
