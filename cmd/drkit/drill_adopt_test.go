@@ -237,6 +237,14 @@ func TestReleaseByAnotherService(t *testing.T) {
 	}
 }
 
+// servingAt is something that runs, known by its address alone.
+type servingAt struct {
+	drill.Replica
+	url string
+}
+
+func (s servingAt) Endpoint() string { return s.url }
+
 // TestRoutedByACommand: a router that is driven by a script is asked like any other.
 func TestRoutedByACommand(t *testing.T) {
 	observe := filepath.Join(t.TempDir(), "observe")
@@ -246,7 +254,7 @@ func TestRoutedByACommand(t *testing.T) {
 	g := &collector{svc: &service.Service{Dir: filepath.Dir(observe), Regions: []service.Region{{Name: "eu-west-1", Routers: []service.Router{
 		{Name: "chat", Driver: "command", Apply: []string{observe}, Observe: []string{observe}, Replicas: []service.RouterReplica{{Admin: "http://10.0.0.1:1"}}}}}}}}
 	for url, want := range map[string]string{"http://10.0.0.7:8000": "router chat of region eu-west-1", "http://10.0.0.8:8000": ""} {
-		if by, err := g.routed(t.Context(), url); err != nil || !strings.HasPrefix(by, want) || (by == "") != (want == "") {
+		if by, err := g.routed(t.Context(), servingAt{url: url}); err != nil || !strings.HasPrefix(by, want) || (by == "") != (want == "") {
 			t.Errorf("%s: %q %v", url, by, err)
 		}
 	}

@@ -63,6 +63,11 @@ func podCanary(t *testing.T, reached string, state map[string]any) (c drill.Chan
 	return c, engine.URL
 }
 
+// podRun is the run that keeps the canary, of the service that is described.
+func podRun() *drill.Run {
+	return &drill.Run{ID: "01R", Plan: drill.RunStarted{Service: "support"}}
+}
+
 // TestPodsByTheirOwnAddress: production's router knows the pod by its own address, as
 // live modes need it (docs/kubernetes.md). An idle moment of its engine is no sign that
 // nothing is sent to it: it can be adopted, and is neither released nor collected.
@@ -78,11 +83,11 @@ func TestPodsByTheirOwnAddress(t *testing.T) {
 			describe(t, routerAt(t, own))
 			o := &adoptOptions{}
 			o.File = "drkit.yaml"
-			says, err := o.servesNow(t.Context(), nil, "01R", []drill.ChangeState{c})
+			says, err := o.servesNow(t.Context(), nil, podRun(), []drill.ChangeState{c})
 			if err != nil || !strings.Contains(says, "router chat of region eu-west-1") {
 				t.Errorf("adopt: %q, %v", says, err)
 			}
-			g, err := o.collectorOf(nil, "")
+			g, err := o.collectorOf(nil, "", podRun())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +122,7 @@ func TestPodsThatAreOver(t *testing.T) {
 			describe(t, routerAt(t, own))
 			o := &adoptOptions{}
 			o.File = "drkit.yaml"
-			g, err := o.collectorOf(nil, "")
+			g, err := o.collectorOf(nil, "", podRun())
 			if err != nil {
 				t.Fatal(err)
 			}
