@@ -277,7 +277,7 @@ func TestPlannedCutover(t *testing.T) {
 		l.wantEnd(run, drill.Recovered, 0)
 		l.wantGone(run)
 		p.wantWorkers(t, prodEU)
-		wantGate(t, run, "cutover-attribution", drill.Passed, "0 failed after the drain", "and +0; router counters")
+		wantGate(t, run, "cutover-attribution", drill.Passed, "0 failed after the drain", "us-east-1 +0; router counters")
 		wantGate(t, run, "steady-attribution", drill.Passed)
 		wantGate(t, run, "baseline", drill.Passed, "us-chat: ")
 		if kept := run.Kept(); len(kept) != 1 || kept[0].What != "router chat of production (2 replicas): eu-west-1 in, us-east-1 out" {
