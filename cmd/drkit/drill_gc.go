@@ -41,7 +41,7 @@ has ended, or whose lock has expired. What belongs to a run that lives, is held,
 cut off in the middle is listed and left: resume or abort it. What somebody adopted, or a
 run keeps on purpose, stays: drkit drill adopt RUN --release removes it. What receives traffic is
 never removed: a router of drkit.yaml lists it, or its engine computes. Where that is
-not known it stays too. Without --yes nothing is removed.
+not known it stays too, and so do the files of its run. Without --yes nothing is removed.
 
 Changes of ended runs that are not proven to be taken back are listed too: abort tries
 them again.
@@ -81,20 +81,39 @@ func runDrillGC(ctx context.Context, s *streams, o gcOptions) error {
 	}
 	g := &collector{s: s, svc: svc, dir: svc.Run.Dir.Path, states: map[string]runState{}}
 	found, failed := g.all(ctx)
-	for i := range found {
-		if x := &found[i]; o.Yes && x.Removable {
-			if err := x.remove(ctx); err != nil {
-				x.Error = err.Error()
-				failed = append(failed, errext.WithStatus(fmt.Errorf("%s %s of run %s is not proven to be gone: %w", x.Kind, x.Name, x.Run, err), errext.Unclean))
-			} else {
-				x.Removed = true
-			}
-		}
+	if o.Yes {
+		failed = append(failed, collect(ctx, found)...)
 	}
 	if err := printLeftovers(s, o, found); err != nil {
 		failed = append(failed, err)
 	}
 	return gcStatus(found, failed)
+}
+
+// collect removes what is removable, in order: engines come before the files that they
+// read, which stay while one of their run is not proven to be gone.
+func collect(ctx context.Context, found []leftover) (failed []error) {
+	stuck := map[string]string{} // runs, and the engine that is still there
+	for i := range found {
+		x := &found[i]
+		switch engine := stuck[x.Run]; {
+		case !x.Removable:
+			continue
+		case x.Kind == "files" && engine != "":
+			x.Removable, x.Why = false, "it stays: "+engine+" is not proven to be gone, and may read it"
+			continue
+		}
+		if err := x.remove(ctx); err != nil {
+			x.Error = err.Error()
+			failed = append(failed, errext.WithStatus(fmt.Errorf("%s %s of run %s is not proven to be gone: %w", x.Kind, x.Name, x.Run, err), errext.Unclean))
+			if x.Kind == "process" || x.Kind == "pod" {
+				stuck[x.Run] = x.Kind + " " + x.Name
+			}
+			continue
+		}
+		x.Removed = true
+	}
+	return failed
 }
 
 // gcStatus is what all of it comes to: a look that failed hides no change that is not
@@ -120,6 +139,24 @@ type collector struct {
 	svc    *service.Service
 	dir    string
 	states map[string]runState
+	busy   map[string]string // runs, and an engine of each that stays
+	blind  bool              // which processes there are is not known
+}
+
+// stays keeps an engine, and with it the files of its run.
+func (g *collector) stays(x leftover, why string) leftover {
+	if g.busy == nil {
+		g.busy = map[string]string{}
+	}
+	g.busy[x.Run] = x.Kind + " " + x.Name
+	x.Why = why
+	return x
+}
+
+// serves keeps an engine that receives traffic, or may.
+func (g *collector) serves(x leftover, why string) leftover {
+	x.Traffic = true
+	return g.stays(x, "it stays: "+why)
 }
 
 // runState is what a run is, as far as this folder knows.
@@ -203,12 +240,14 @@ func (g *collector) processes(ctx context.Context) ([]leftover, error) {
 	l := newLauncher(g.svc)
 	ours, others, err := l.Runs(ctx)
 	if err != nil {
+		g.blind = true
 		return nil, err
 	}
 	var all []leftover
 	for _, run := range ours {
 		found, err := l.Find(ctx, run)
 		if err != nil {
+			g.blind = true
 			return all, err
 		}
 		for _, r := range found {
@@ -239,14 +278,13 @@ func (g *collector) judgeReplica(ctx context.Context, x leftover, r drill.Replic
 	x.Why = state.why
 	switch {
 	case adopted != "":
-		x.Why = adoptedBy(adopted, x.Run)
+		return g.stays(x, adoptedBy(adopted, x.Run))
 	case !state.over:
 	case state.kept(undo, x.Name) != "":
 		x.Why = state.kept(undo, x.Name)
 	default:
 		if why := g.receives(ctx, r); why != "" {
-			x.Why, x.Traffic = "it stays: "+why, true
-			return x
+			return g.serves(x, why)
 		}
 		x.Removable = true
 	}
@@ -292,8 +330,7 @@ func (g *collector) pod(ctx context.Context, r *kubernetes.Replica) leftover {
 		return x
 	}
 	if why := routedBy(ctx, r); why != "" {
-		x.Why, x.Traffic = "it stays: "+why, true
-		return x
+		return g.serves(x, why)
 	}
 	return g.judgeReplica(ctx, x, r, "", kubernetes.UndoKind)
 }
@@ -366,6 +403,13 @@ func (g *collector) files(context.Context) ([]leftover, error) {
 		x := leftover{Kind: "files", Run: run, Name: side, Where: folder, Why: state.why, Removable: state.over}
 		if why := state.kept(step.UndoFiles, side); why != "" && state.over {
 			x.Why, x.Removable = why, false
+		}
+		switch engine := g.busy[run]; {
+		case !x.Removable:
+		case engine != "":
+			x.Why, x.Removable = "it stays: "+engine+" stays, and may read it", false
+		case g.blind:
+			x.Why, x.Removable = "it stays: whether an engine of its run reads it is not known", false
 		}
 		x.remove = func(ctx context.Context) error {
 			args, err := json.Marshal(step.FilesArgs{Dir: folder, Run: run})
