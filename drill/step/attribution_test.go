@@ -1,11 +1,22 @@
 package step
 
 import (
+	"fmt"
 	"testing"
 
 	"drkit/drill"
 	"drkit/internal/openai"
 )
+
+// unsaid is what said gives for nil.
+const unsaid = "(not known)"
+
+func said[T float64 | uint64](v *T) string {
+	if v == nil {
+		return unsaid
+	}
+	return fmt.Sprint(*v)
+}
 
 // TestDelta: two workers, of which one may not have been asked yet; a count that was
 // there and is not any more leaves the sum unknown, and is no 0.
@@ -25,12 +36,12 @@ func TestDelta(t *testing.T) {
 		"both rise":             {counts(10, 4), counts(13, 9), "8"},
 		"one was not asked yet": {counts(10), counts(13, 2), "5"},
 		"one is never asked":    {counts(10), counts(13), "3"},
-		"one is gone":           {counts(10, 4), counts(13), "(not known)"},
-		"one fell":              {counts(10, 4), counts(13, 3), "(not known)"},
-		"none was asked":        {counts(), counts(), "(not known)"},
-		"not read":              {nil, counts(13), "(not known)"},
+		"one is gone":           {counts(10, 4), counts(13), unsaid},
+		"one fell":              {counts(10, 4), counts(13, 3), unsaid},
+		"none was asked":        {counts(), counts(), unsaid},
+		"not read":              {nil, counts(13), unsaid},
 	} {
-		if got := known(delta(c.before, c.after, []string{a, b})); got != c.want {
+		if got := said(delta(c.before, c.after, []string{a, b})); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
@@ -41,11 +52,11 @@ func TestDelta(t *testing.T) {
 func TestTotal(t *testing.T) {
 	for page, want := range map[string]string{
 		"running{engine=\"0\"} 2\nrunning{engine=\"1\"} 1\n":  "4", // and 1 of the other engine
-		"running{engine=\"0\"} -2\nrunning{engine=\"1\"} 1\n": "(not known)",
-		"running -1\n":   "(not known)",
-		"running NaN\n":  "(not known)",
-		"running +Inf\n": "(not known)",
-		"waiting 0\n":    "(not known)",
+		"running{engine=\"0\"} -2\nrunning{engine=\"1\"} 1\n": unsaid,
+		"running -1\n":   unsaid,
+		"running NaN\n":  unsaid,
+		"running +Inf\n": unsaid,
+		"waiting 0\n":    unsaid,
 	} {
 		m, err := openai.ParseMetrics([]byte(page))
 		if err != nil {
@@ -55,7 +66,7 @@ func TestTotal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := known(total([]openai.Metrics{m, other}, "running")); got != want {
+		if got := said(total([]openai.Metrics{m, other}, "running")); got != want {
 			t.Errorf("%q: %s, want %s", page, got, want)
 		}
 	}
