@@ -160,6 +160,13 @@ type Troubled interface {
 	Trouble() (Trouble, bool)
 }
 
+// Composite is an optional ability of a Replica of several parts, one of which answers
+// for all and may do so before the others are there. Whole is nil once every part runs;
+// else it says what is lacking.
+type Composite interface {
+	Whole() error
+}
+
 // Milestone is a moment of a replica's start that its platform showed: Name is one
 // of the Instant constants. Cached says that there was nothing to wait for.
 type Milestone struct {

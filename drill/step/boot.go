@@ -214,8 +214,8 @@ const modelsPatience = 30 * time.Second
 // errOtherModels says that a healthy engine serves something else.
 var errOtherModels = errors.New("the engine is healthy and serves other models than the release has: does the canary's command name every adapter and --served-model-name {{served}}?")
 
-// ready climbs the ladder: /health, then the models that the release has. A
-// 200 on /health alone proves nothing.
+// ready climbs the ladder: all parts of the canary, /health, then the models that the
+// release has. A 200 on /health alone proves nothing.
 func (b boot) ready(ctx context.Context, r *replica, platform *platformWatch) error {
 	last := errors.New("not asked yet")
 	var healthy time.Time
@@ -225,6 +225,10 @@ func (b boot) ready(ctx context.Context, r *replica, platform *platformWatch) er
 		}
 		if err := platform.look(); err != nil {
 			return false, err
+		}
+		if err := r.whole(); err != nil {
+			last = err
+			return false, nil
 		}
 		c := b.w.client(r.Endpoint())
 		if c.BaseURL == "" { // no address yet

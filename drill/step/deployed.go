@@ -215,6 +215,14 @@ func (r *replica) trouble() (drill.Trouble, bool) {
 	return drill.Trouble{}, false
 }
 
+// whole says what a canary of several parts still lacks.
+func (r *replica) whole() error {
+	if c, ok := r.Replica.(drill.Composite); ok {
+		return c.Whole()
+	}
+	return nil
+}
+
 // errTrouble says that the platform will not start the canary.
 var errTrouble = errors.New("the canary cannot start")
 

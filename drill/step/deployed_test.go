@@ -47,6 +47,7 @@ type platform struct {
 	trouble func(since time.Duration) (drill.Trouble, bool)
 	problem error
 	late    time.Duration // from launch until it says anything, by status and by log
+	parts   time.Duration // from launch until all parts of the canary are there
 	specs   []drill.Spec  // checked and launched
 }
 
@@ -90,6 +91,13 @@ func (r *platformReplica) Trouble() (drill.Trouble, bool) {
 		return drill.Trouble{}, false
 	}
 	return r.p.trouble(time.Since(r.began))
+}
+
+func (r *platformReplica) Whole() error {
+	if time.Since(r.began) < r.p.parts {
+		return errors.New("worker pod chat-1 is not ready")
+	}
+	return nil
 }
 
 // asDeployed drills with the target's canary on the platform.
@@ -188,6 +196,28 @@ func TestLateWord(t *testing.T) {
 		if _, ok, why := run.RTO(); !ok {
 			t.Errorf("no RTO: %s", why)
 		}
+	})
+}
+
+// TestWholeGroup: an engine that answers 40 s after its launch, for parts of which the
+// last is there after 60 s, has booted after 60 s; one that stays without has not.
+func TestWholeGroup(t *testing.T) {
+	t.Run("late", func(t *testing.T) {
+		asDeployed(t, func(_ *lab, p *platform) { p.parts = time.Minute }, func(l *lab, _ *platform, run *drill.Run) {
+			l.wantEnd(run, drill.Recovered, 0)
+			if in, ok := run.Instant(drill.InstantEngineReady); !ok || in.At.Mono != 75250*time.Millisecond {
+				t.Errorf("engine ready: %+v, want 75.25 s", in)
+			}
+		})
+	})
+	t.Run("never", func(t *testing.T) {
+		asDeployed(t, func(_ *lab, p *platform) { p.parts = 24 * time.Hour }, func(l *lab, _ *platform, run *drill.Run) {
+			l.wantEnd(run, drill.NotRecovered, 4)
+			wantGate(t, run, "boot-eu-west-1", drill.Failed, "worker pod chat-1 is not ready")
+			if proven, why := run.Proof(drill.ProofBoot); proven {
+				t.Errorf("the boot counts as proven: %s", why)
+			}
+		})
 	})
 }
 

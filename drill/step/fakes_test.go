@@ -131,10 +131,19 @@ type replica struct {
 	name, url string
 	log       *logBook
 	exited    chan struct{}
+	parted    atomic.Bool // a part of it went
 
 	mu    sync.Mutex
 	state string
 	close []func()
+}
+
+// Whole: of several parts, until one goes.
+func (r *replica) Whole() error {
+	if r.parted.Load() {
+		return errors.New("worker pod chat-1 is not ready")
+	}
+	return nil
 }
 
 func (r *replica) ID() string                                       { return r.name }

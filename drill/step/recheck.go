@@ -161,7 +161,8 @@ func (w *World) found(ctx context.Context, run, name string) (drill.Replica, err
 	return nil, fmt.Errorf("%s does not run any more", name)
 }
 
-// Recheck: the canary lives, is healthy and serves the models of the release.
+// Recheck: the canary lives with all its parts, is healthy and serves the models of the
+// release. What its platform says of parts takes a moment to be seen.
 func (b boot) Recheck(ctx context.Context, s playbooks.Step, sc drill.Scope) error {
 	_, side, err := b.options(s)
 	if err != nil {
@@ -176,6 +177,9 @@ func (b boot) Recheck(ctx context.Context, s playbooks.Step, sc drill.Scope) err
 	if how, ended := r.ended(); ended {
 		return fmt.Errorf("%s ended: %s", name, how)
 	}
+	if err := stillWhole(ctx, r); err != nil {
+		return fmt.Errorf("%s is not whole any more: %w", name, err)
+	}
 	ctx, cancel := question(ctx)
 	defer cancel()
 	if err := errors.Join(b.w.client(r.Endpoint()).Health(ctx), b.models(ctx, r)); err != nil {
@@ -183,6 +187,17 @@ func (b boot) Recheck(ctx context.Context, s playbooks.Step, sc drill.Scope) err
 	}
 	b.w.keep(r)
 	return nil
+}
+
+// stillWhole gives the platform the time of one question to show all parts.
+func stillWhole(ctx context.Context, r *replica) (lacking error) {
+	ctx, cancel := question(ctx)
+	defer cancel()
+	_ = wait(ctx, pollEvery, "all parts", func(context.Context) (bool, error) {
+		lacking = r.whole()
+		return lacking == nil, nil
+	})
+	return lacking
 }
 
 // Recheck asks all probes again. After the way back nothing serves that took over.

@@ -126,6 +126,7 @@ func TestResumeFindsWhatIsAnother(t *testing.T) {
 		"a restored file was damaged":  {func(l *lab) { l.damageRestored("eu-west-1", shard) }, "restore", shard + " diverged"},
 		"the router was moved":         {func(l *lab) { l.router.moveTo(sourceURL) }, "cutover", "the router lists"},
 		"the lock is gone":             {func(l *lab) { l.must(l.euState.Remove(l.ctx, "eu-west-1/"+service+"/DRILL", store.Cond{})) }, "preflight", "is gone"},
+		"a part of the canary went":    {func(l *lab) { l.launcher.running["target-canary"].parted.Store(true) }, "boot", "target-canary is not whole any more: worker pod chat-1 is not ready"},
 		"the canary answers otherwise": {func(l *lab) { l.launcher.engines["target-canary"].failOnce() }, "behaviour", "the canary answers otherwise now"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -149,6 +149,27 @@ func (r *Replica) lookAtWorker(ctx context.Context, pod *corev1.Pod, routes bool
 	return w
 }
 
+// Whole says which of a group's workers is not ready yet, nil for a pod alone. A leader
+// may serve before: a group is ready when all its pods are, as its controller counts it.
+func (r *Replica) Whole() error {
+	r.watch()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lacks()
+}
+
+func (r *Replica) lacks() error {
+	if want := r.size - 1; len(r.workers) < want {
+		return fmt.Errorf("%d of the group's %d workers are there", len(r.workers), want)
+	}
+	for _, w := range r.workers {
+		if starting(w.pod, w.pod.Annotations[annotContainer]) {
+			return fmt.Errorf("worker pod %s is not ready", w.pod.Name)
+		}
+	}
+	return nil
+}
+
 // workerTroubles are what keeps a group from serving that its leader does not show,
 // with the pod that it is about.
 func (r *Replica) workerTroubles() (all []trouble) {

@@ -147,6 +147,7 @@ func TestGroupLives(t *testing.T) {
 		if got := f.pods(); !slices.Equal(got, []string{leaderName}) {
 			t.Fatalf("%v, before the leader has an address", got)
 		}
+		unwhole(t, r, "0 of the group's 2 workers are there")
 		f.status(t, leaderName, placed("10.0.0.7", false))
 		time.Sleep(2 * time.Second)
 		want := []string{leaderName, leaderName + "-1", leaderName + "-2"}
@@ -168,8 +169,12 @@ func TestGroupLives(t *testing.T) {
 		if got := r.Milestones(); len(got) != 0 {
 			t.Errorf("%+v, and one worker has no place", got)
 		}
+		unwhole(t, r, "worker pod "+want[2]+" is not ready")
 		f.status(t, want[2], with(placed("10.0.0.9", true), "worker", running))
 		time.Sleep(3 * time.Second)
+		if err := r.Whole(); err != nil {
+			t.Errorf("all are ready: %v", err)
+		}
 		if got := r.Milestones(); len(got) != 2 || got[0].Name != drill.InstantCapacity || got[1].Name != drill.InstantImage {
 			t.Errorf("%+v", got)
 		}
@@ -191,6 +196,14 @@ func TestGroupLives(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// unwhole requires that a group is not whole, by what it lacks: its leader may serve by then.
+func unwhole(t *testing.T, r *Replica, want string) {
+	t.Helper()
+	if err := r.Whole(); err == nil || err.Error() != want {
+		t.Errorf("Whole = %v, want %q", err, want)
+	}
 }
 
 // TestGroupFails: the end of any pod is the end of the group, with the pod's name.
@@ -254,10 +267,12 @@ func TestGroupWaitsForTheLeader(t *testing.T) {
 			t.Errorf("%v, and the leader is not ready", got)
 		}
 		f.status(t, leaderName, with(placed("10.0.0.7", true), "leader", running))
+		unwhole(t, r, "0 of the group's 2 workers are there")
 		time.Sleep(3 * time.Second)
 		if got := f.pods(); len(got) != 3 {
 			t.Errorf("%v, and the leader is ready", got)
 		}
+		unwhole(t, r, "worker pod "+leaderName+"-1 is not ready")
 		if err := r.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -57,6 +57,7 @@ var (
 	_ drill.Replica    = (*Replica)(nil)
 	_ drill.Troubled   = (*Replica)(nil)
 	_ drill.Milestones = (*Replica)(nil)
+	_ drill.Composite  = (*Replica)(nil)
 )
 
 // newReplica is the replica of a pod. forward is nil for one that another process made.
@@ -256,7 +257,7 @@ func (r *Replica) saw(pod *corev1.Pod, events []corev1.Event, routed string, now
 func (r *Replica) starting() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return starting(r.pod, r.container)
+	return starting(r.pod, r.container) || r.lacks() != nil
 }
 
 // Trouble is what keeps the pod from serving, the worst first.
