@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -61,16 +60,6 @@ func apply(t *testing.T, c *Cluster, namespace, text string) {
 	if _, err := client.Resource(mapping.Resource).Namespace(namespace).Create(t.Context(), &u, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// define makes the cluster know a kind, as installing its controller would; the kind's
-// fields are not looked at.
-func define(t *testing.T, c *Cluster, group, version, kind string) {
-	t.Helper()
-	one := strings.ToLower(kind)
-	apply(t, c, "", fmt.Sprintf("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %[1]ss.%[2]s}\nspec:\n  group: %[2]s\n  scope: Namespaced\n"+
-		"  names: {plural: %[1]ss, singular: %[1]s, kind: %[4]s, listKind: %[4]sList}\n  versions: [{name: %[3]s, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]",
-		one, group, version, kind))
 }
 
 // podsOf lists the names of the drill's pods with a label, sorted.

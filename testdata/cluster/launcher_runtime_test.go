@@ -58,14 +58,13 @@ func runtimeMerged(t *testing.T, c *Cluster) {
 			t.Errorf("without the definition of %s: %v", kind, err)
 		}
 	}
-	define(t, c, "serving.kserve.io", "v1alpha1", "ServingRuntime")
-	define(t, c, "serving.kserve.io", "v1beta1", "InferenceService")
-	until(t, "a launcher to find nothing wrong", func() bool {
-		notes, err := newLauncher(t, c, kubernetes.Options{}).Check(t.Context(), s)
-		return err == nil && len(notes) == 0
-	})
+	c.Define(t, "serving.kserve.io", "v1alpha1", "ServingRuntime")
+	c.Define(t, "serving.kserve.io", "v1beta1", "InferenceService")
 
 	l := newLauncher(t, c, kubernetes.Options{})
+	if notes, err := l.Check(t.Context(), s); err != nil || len(notes) > 0 {
+		t.Fatalf("Check: %v, %v", notes, err)
+	}
 	if got := l.Serves(s); got != "chat" {
 		t.Errorf("it is asked by the name %q", got)
 	}

@@ -46,6 +46,7 @@ func TestDrill(t *testing.T) {
 	t.Run("API server killed and back", func(t *testing.T) { testServerBack(t, w) })
 	t.Run("API server killed and away", func(t *testing.T) { testServerAway(t, w) })
 	t.Run("a leftover that is routed to", func(t *testing.T) { testRoutedLeftover(t, w) })
+	t.Run("group", func(t *testing.T) { testGroup(t, w) })
 	t.Run("isolation", func(t *testing.T) { testIsolation(t, w) }) // the last: the source lies elsewhere from then on
 }
 

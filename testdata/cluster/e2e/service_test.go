@@ -209,9 +209,14 @@ func (w *world) processes() (left []string) {
 	return left
 }
 
-// standIn is drkit's own engine as the engine image: vLLM's arguments are translated.
+// standIn is drkit's own engine as the engine image: vLLM's arguments are translated, and
+// a command of a pod's own runs as it is.
 func standIn(t *testing.T) kubelet.Image {
-	return kubelet.Image{Entrypoint: []string{drkit(t)}, Rewrite: func(ip string, argv []string) []string {
+	program := drkit(t)
+	return kubelet.Image{Entrypoint: []string{program}, Rewrite: func(ip string, argv []string) []string {
+		if argv[0] != program {
+			return argv
+		}
 		out := []string{argv[0], "engine", "--host", ip}
 		for i := 1; i+1 < len(argv); i += 2 {
 			switch flag, value := argv[i], argv[i+1]; flag {
