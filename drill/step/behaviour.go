@@ -63,7 +63,8 @@ func (w *World) stillAnswers(ctx context.Context, sc drill.Scope) error {
 				id = fmt.Sprintf("%s-%d", id, i+1)
 			}
 			red = append(red, w.answers(ctx, sc, e, id))
-			if ctx.Err() != nil {
+			if left := len(to.all) - i - 1; ctx.Err() != nil && left > 0 {
+				red = append(red, fmt.Errorf("%d of the engines that serve were not asked: %w", left, context.Cause(ctx)))
 				return
 			}
 		}
