@@ -81,6 +81,13 @@ func (f *fakeAPI) status(t *testing.T, name string, s corev1.PodStatus) {
 	o["status"] = fields
 }
 
+// deny takes verbs of resources ("list pods") away from everybody, and gives the others back.
+func (f *fakeAPI) deny(all ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.denied = all
+}
+
 // pods are the names of those that are there, sorted.
 func (f *fakeAPI) pods() (names []string) {
 	f.mu.Lock()

@@ -340,7 +340,7 @@ func TestGroupQuota(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		f, l := newAPI(t, Options{})
-		f.denied = []string{"list resourcequotas"}
+		f.deny("list resourcequotas")
 		if notes, err := l.Check(t.Context(), groupSpec(groupYAML)); err != nil || !strings.Contains(strings.Join(notes, "\n"), "(list resourcequotas)") {
 			t.Errorf("not allowed: %q, %v", notes, err)
 		}

@@ -95,11 +95,11 @@ func TestRouted(t *testing.T) {
 				if by, err := left[0].RoutedBy(t.Context()); by != "front-x" || err != nil {
 					t.Errorf("routed by %q, %v", by, err)
 				}
-				f.denied = []string{"list endpointslices"}
+				f.deny("list endpointslices")
 				if by, err := left[0].RoutedBy(t.Context()); err == nil {
 					t.Errorf("not allowed to look, and it is routed by %q", by)
 				}
-				f.denied = nil
+				f.deny()
 				if err := r.Stop(t.Context()); err != nil || len(f.pods()) != 0 {
 					t.Errorf("%v, left %v", err, slices.Clone(f.pods()))
 				}

@@ -102,7 +102,7 @@ func TestReferences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, l := newAPI(t, Options{})
 		f.needed()
-		f.denied = []string{"get secrets", "get configmaps"}
+		f.deny("get secrets", "get configmaps")
 		notes, err := l.Check(t.Context(), s)
 		all := strings.Join(notes, "\n")
 		if err != nil || !strings.Contains(all, `secret "hub" may not be looked at (get secrets is not allowed in namespace dr)`) || !strings.Contains(all, "(get configmaps is not allowed in namespace dr)") {
