@@ -75,11 +75,14 @@ func people(r *rand.Rand, run *drill.Run) {
 	case 0:
 		run.Plan.Mode = drill.ModeTabletop
 	case 1, 2:
-		run.Plan.Mode, run.Plan.Live = []string{drill.ModePlanned, drill.ModeEmergency}[r.IntN(2)], true
+		run.Plan.Mode, run.Plan.Live = []string{drill.ModePlanned, drill.ModeEmergency, drill.ModeFailback}[r.IntN(3)], true
 		run.Plan.Consent = &drill.Consent{Required: 1 + r.IntN(2), People: []drill.MayApprove{{Name: "mei", KeyID: "SHA256:m"}, {Name: "ada", KeyID: "SHA256:a"}}}
 		all := []drill.Approval{{Approver: "kim", Method: drill.MethodTyped, Self: true}, {Approver: "eve", Method: "ssh-ed25519", Record: 3, Why: "it expired"},
 			{Approver: "mei", Method: "ssh-ed25519", KeyID: "SHA256:m", Record: 4, SHA256: "x", AsOf: 4}, {Approver: "ada", Method: "ssh-ed25519", KeyID: "SHA256:a", Record: 5, SHA256: "x"}}
 		for _, a := range all {
+			if a.SHA256 != "" { // a record that another run counts too would be a fault
+				a.SHA256 = fmt.Sprintf("%016x", r.Uint64())
+			}
 			if a.Record > 0 {
 				a.Expires = time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)
 			}
