@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -63,6 +64,18 @@ func podCanary(t *testing.T, reached string, state map[string]any) (c drill.Chan
 	return c, engine.URL
 }
 
+// freeAddress is that of a port which nobody listens at: the launcher does, to reach
+// the pod there again.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return "http://" + l.Addr().String()
+}
+
 // podRun is the run that keeps the canary, of the service that is described.
 func podRun() *drill.Run {
 	return &drill.Run{ID: "01R", Plan: drill.RunStarted{Service: "support"}}
@@ -72,7 +85,7 @@ func podRun() *drill.Run {
 // live modes need it (docs/kubernetes.md). An idle moment of its engine is no sign that
 // nothing is sent to it: it can be adopted, and is neither released nor collected.
 func TestPodsByTheirOwnAddress(t *testing.T) {
-	for name, reached := range map[string]string{"reached directly": "", "reached through a port": "http://127.0.0.1:1"} {
+	for name, reached := range map[string]string{"reached directly": "", "reached through a port": freeAddress(t)} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := writeService(dir); err != nil {
@@ -115,7 +128,7 @@ func TestPodsThatAreOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Chdir(dir)
-			c, own := podCanary(t, "http://127.0.0.1:1", map[string]any{"terminated": map[string]any{"exitCode": 1, "reason": "Error"}})
+			c, own := podCanary(t, freeAddress(t), map[string]any{"terminated": map[string]any{"exitCode": 1, "reason": "Error"}})
 			if !listed {
 				own = "http://127.0.0.9:8000"
 			}
