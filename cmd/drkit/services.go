@@ -50,10 +50,7 @@ func (o servicesOption) paths() ([]string, error) {
 		found := []string{given}
 		if isPattern(given) {
 			var err error
-			if found, err = doublestar.FilepathGlob(given, doublestar.WithFilesOnly(), doublestar.WithFailOnIOErrors()); err == nil && len(found) == 0 {
-				err = errors.New("no file matches")
-			}
-			if err != nil {
+			if found, err = matching(given); err != nil {
 				errs = append(errs, usage(fmt.Errorf("-f %s: %w", given, err), "a pattern names the files that describe services, such as 'services/*/drkit.yaml'"))
 			}
 		}
@@ -65,6 +62,20 @@ func (o servicesOption) paths() ([]string, error) {
 		}
 	}
 	return all, errors.Join(errs...)
+}
+
+// matching are the files that a pattern finds, folders of such a name too: reading one
+// says what is wrong with it. Alternatives in braces are refused, for one that finds
+// nothing would be left out without a word.
+func matching(pattern string) ([]string, error) {
+	if strings.Contains(pattern, "{") {
+		return nil, errors.New("alternatives in braces are not followed: repeat -f for each of them")
+	}
+	found, err := doublestar.FilepathGlob(pattern, doublestar.WithFailOnIOErrors())
+	if err == nil && len(found) == 0 {
+		err = errors.New("no file matches")
+	}
+	return found, err
 }
 
 // placeOf is one name for a file, however it is written.
