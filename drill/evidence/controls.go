@@ -53,12 +53,16 @@ func (e *Evidence) exercised() []string {
 	if !e.real() {
 		return nil
 	}
-	from, to := e.Environment.SourceRegion, e.Environment.TargetRegion
-	if e.Mode == drill.ModeFailback {
-		from, to = to, from
+	plan := drill.RunStarted{Mode: e.Mode, Source: e.Environment.SourceRegion, Target: e.Environment.TargetRegion}
+	for _, s := range e.Steps {
+		plan.Steps = append(plan.Steps, drill.StepPlan{Kind: s.Kind})
 	}
-	return []string{fmt.Sprintf("a %s of %s from %s to %s, by a plan that was fixed before (SHA-256 %s), ended as %s",
-		e.Mode, e.Service, from, to, e.Plan.SHA256, e.Outcome.Verdict)}
+	what := "a " + plan.Way()
+	if plan.Way() == drill.ModeEmergency {
+		what = "an " + plan.Way()
+	}
+	return []string{fmt.Sprintf("%s of %s from %s to %s, by a plan that was fixed before (SHA-256 %s), ended as %s",
+		what, e.Service, plan.From(), plan.To(), e.Plan.SHA256, e.Outcome.Verdict)}
 }
 
 func (e *Evidence) times() []string {

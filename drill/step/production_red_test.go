@@ -257,6 +257,36 @@ func TestOneOfSeveralEnginesAnswersWrongly(t *testing.T) {
 	}
 }
 
+// TestAnEngineThatNobodyAsked: a run that is cut short between two engines has not asked
+// the second one, and the step does not pass for it.
+func TestAnEngineThatNobodyAsked(t *testing.T) {
+	const second = "http://prod-eu-2:8000"
+	drilledLive(t, drill.ModePlanned, func(l *lab, p *plant) {
+		if _, err := l.net.Serve("prod-eu-2:8000", &engine{real: p.eu.real}); err != nil {
+			t.Fatal(err)
+		}
+		l.world.Production.Target = append(l.world.Production.Target, second)
+		l.askServing()
+		l.onEvent = func(e drill.Event, r *drill.Run) {
+			if e.Type == drill.TypeGate && r.Gates[len(r.Gates)-1].ID == "served-behaviour" {
+				l.cancel(errors.New("cut short"))
+			}
+		}
+	}, func(l *lab, _ *plant, run *drill.Run) {
+		wantGate(t, run, "served-behaviour", drill.Passed)
+		for _, g := range run.Gates {
+			if g.ID == "served-behaviour-2" {
+				t.Errorf("the second engine was asked: %+v", g)
+			}
+		}
+		for _, s := range run.Steps {
+			if s.ID == "served-behaviour" && s.Result == drill.Passed {
+				t.Error("the step passed, and one of two engines was asked")
+			}
+		}
+	})
+}
+
 func (p *plant) all(do func(*prodRouter)) {
 	for _, r := range p.routers {
 		do(r)
