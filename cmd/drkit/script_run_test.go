@@ -20,9 +20,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// patience is how long a script waits for anything: ten times what the slowest
+// patience is how long a script waits for anything: many times what the slowest
 // command takes. One that does not end is stopped, with its stacks in the log.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // background is what a script runs beside itself.
 type background struct {

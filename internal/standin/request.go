@@ -110,8 +110,9 @@ func (e *Engine) newJob(ad *adapter, prompt []int, s openai.Sampling, x extras, 
 // /health is 503.
 func (e *Engine) checkIDs(prompt []int) error {
 	vocab := e.model.cfg.Vocab
+	last := max(e.tok.MaxID(), vocab-1)
 	for _, id := range prompt {
-		if id < 0 || id > max(e.tok.MaxID(), vocab-1) {
+		if id < 0 || id > last {
 			return badRequest("Token id %d is out of vocabulary", id)
 		}
 		if id >= vocab {
