@@ -161,7 +161,7 @@ func contradiction(all []statement) string {
 
 // sumsOf turns digests into sums that rest on an evidence.
 func sumsOf(set digest.Set, e store.Evidence) []store.Sum {
-	var sums []store.Sum
+	sums := make([]store.Sum, 0, len(set))
 	for _, a := range set.Algorithms() {
 		sums = append(sums, store.Sum{Digest: digest.Digest{Algorithm: a, Hex: set[a]}, Evidence: e})
 	}

@@ -74,7 +74,7 @@ func hiddenIn(ctx context.Context, p *place) func(below string) bool {
 
 // pairs makes a subject of each object in want.
 func pairs(want, got *place) []subject {
-	var all []subject
+	all := make([]subject, 0, len(want.objects))
 	for below, object := range want.objects {
 		if strings.HasSuffix(below, "/") && object.Size == 0 {
 			continue // marks a folder in a bucket
@@ -82,7 +82,7 @@ func pairs(want, got *place) []subject {
 		id := identityOf(want.Store, object)
 		mark := fmt.Sprintf("%s %s %d", id.Version, id.ETag, id.ModTime.UnixNano())
 		all = append(all, subject{name: below, below: below, size: object.Size, mark: mark, want: id, judge: func(ctx context.Context, g Gap, o2 store.Object, o Options) (Gap, error) {
-			return judge(ctx, g, placed(want, object), placed(got, o2), o)
+			return judge(ctx, g, placed(want, want.objects[below]), placed(got, o2), o)
 		}})
 	}
 	return all

@@ -80,17 +80,17 @@ func listRelease(ctx context.Context, c Copy) (*place, error) {
 // filesOf makes the subjects of a manifest's files.
 func filesOf(m *manifest.Manifest, p *place) ([]subject, error) {
 	seen := map[string]bool{}
-	var all []subject
-	for _, f := range m.Contents.Files {
+	all := make([]subject, 0, len(m.Contents.Files)+1) // the copy's manifest comes after them
+	for i := range m.Contents.Files {
+		f := &m.Contents.Files[i]
 		name := f.Subject()
 		if _, ok := f.Sums.Get(digest.SHA256); !ok || f.Sums.Check() != nil || seen[name] {
 			return nil, fmt.Errorf("the manifest cannot be verified against: %s has no sha256, a malformed digest, or stands twice", name)
 		}
 		seen[name] = true
-		want := store.Object{Key: name, Size: f.Size}
 		sha256, _ := f.Sums.Get(digest.SHA256)
 		all = append(all, subject{name: name, below: name, size: f.Size, mark: sha256.Hex, judge: func(ctx context.Context, g Gap, got store.Object, o Options) (Gap, error) {
-			return judge(ctx, g, &side{object: want, sums: sumsOf(f.Sums, store.Content)}, placed(p, got), o)
+			return judge(ctx, g, &side{object: store.Object{Key: name, Size: f.Size}, sums: sumsOf(f.Sums, store.Content)}, placed(p, got), o)
 		}})
 	}
 	if len(all) == 0 {

@@ -64,7 +64,7 @@ func (r *run) all(ctx context.Context, name string, subjects []subject, ignore f
 		r.chosen, r.sampled = chosen, &done
 	}
 	mine := r.opts.Shard.split(subjects)
-	r.mine = len(mine)
+	r.mine, r.gaps = len(mine), make([]Gap, 0, len(mine))
 	slices.SortStableFunc(mine, func(a, b subject) int { return cmp.Compare(b.size, a.size) })
 	r.p.task = r.task(name, mine)
 	defer r.p.task.Done()

@@ -24,16 +24,11 @@ func boundMemory() (restore func()) {
 
 // sparing makes the garbage collector work earlier, unless GOGC says another
 // figure, and returns what takes it back. verify waits for stores most of its
-// time, and is meant to run beside engines; what it reads it holds beside what it
-// knows, so it is the more sparing then.
-func sparing(reads bool) (restore func()) {
+// time, and is meant to run beside engines.
+func sparing() (restore func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}
-	percent := 40
-	if reads {
-		percent = 20
-	}
-	old := debug.SetGCPercent(percent)
+	old := debug.SetGCPercent(20)
 	return func() { debug.SetGCPercent(old) }
 }

@@ -145,7 +145,7 @@ func verifyService(ctx context.Context, s *streams, o verifyOptions) error {
 	if err := errors.Join(o.clear(), removeOld(o.Result)); err != nil {
 		return err
 	}
-	defer sparing(opts.Level == verify.ByContent || !opts.Sample.IsZero())()
+	defer sparing()()
 	meter := newMeter(s, mode)
 	defer meter.close()
 	opts.Progress = meter.progress()
