@@ -166,16 +166,12 @@ func sortContents(c *Contents) {
 // knows, sound paths, no file named twice, and a release id that is the one of
 // its contents.
 func Decode(data []byte) (*Manifest, error) {
-	var head struct{ Schema string }
-	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, fmt.Errorf("reading the manifest: it is not JSON: %w", err)
-	}
-	if err := checkSchema(head.Schema); err != nil {
-		return nil, err
-	}
 	m := &Manifest{}
 	if err := json.Unmarshal(data, m); err != nil {
-		return nil, fmt.Errorf("reading the manifest: %w", err)
+		return nil, unreadable(data, err)
+	}
+	if err := checkSchema(m.Schema); err != nil {
+		return nil, err
 	}
 	if err := checkContents(m.Contents); err != nil {
 		return nil, fmt.Errorf("reading the manifest: %w", err)
@@ -189,6 +185,19 @@ func Decode(data []byte) (*Manifest, error) {
 			"it is damaged, or was edited or formatted anew: fetch it again from another region, or build it again")
 	}
 	return m, nil
+}
+
+// unreadable says why data is no manifest: a schema that is not known explains
+// more than what else is wrong with it.
+func unreadable(data []byte, err error) error {
+	var head struct{ Schema string }
+	if herr := json.Unmarshal(data, &head); herr != nil {
+		return fmt.Errorf("reading the manifest: it is not JSON: %w", herr)
+	}
+	if serr := checkSchema(head.Schema); serr != nil {
+		return serr
+	}
+	return fmt.Errorf("reading the manifest: %w", err)
 }
 
 func checkSchema(schema string) error {
