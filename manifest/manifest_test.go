@@ -327,6 +327,21 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+// A schema of another major version may have other types everywhere: the version is
+// what is told of it.
+func TestDecodeOfOtherTypes(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"schema": "drkit.manifest/2.0", "service": {"name": "a"}, "contents": []}`: "major version",
+		`{"service": 3, "schema": "other/1.0"}`:                                      "its schema is",
+		`{"schema": "drkit.manifest/1.0", "service": 3}`:                             "service",
+		`{"schema": 3}`: "JSON",
+	} {
+		if _, err := manifest.Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want it to say %q", text, err, want)
+		}
+	}
+}
+
 func TestDecodeTakesANewerMinorSchema(t *testing.T) {
 	m, _ := build(t, input(t))
 	text := strings.Replace(string(encode(t, m)), "drkit.manifest/1.0", "drkit.manifest/1.7", 1)

@@ -29,6 +29,6 @@ func sparing() (restore func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}
-	old := debug.SetGCPercent(30)
+	old := debug.SetGCPercent(25)
 	return func() { debug.SetGCPercent(old) }
 }

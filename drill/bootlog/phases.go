@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"drkit/drill"
@@ -57,22 +58,24 @@ type mark struct {
 }
 
 // marks are tried in order; the first that matches a line counts.
-var marks = []mark{
-	{PhaseStart, regexp.MustCompile(`version \d+\.\d+\S*\s*$|vLLM server version \S+|non-default args: `)},
-	{PhaseConfig, regexp.MustCompile(`Initializing a V1 LLM engine \(v\S+\) with config: `)},
-	{PhaseCore, regexp.MustCompile(`Starting to load model `)},
-	{PhaseWeights, regexp.MustCompile(`Loading weights took ([\d.]+) seconds`)},
-	{PhaseLoad, regexp.MustCompile(`Model loading took [\d.]+ GiB(?: memory)? and ([\d.]+) seconds`)},
-	{PhaseDynamo, regexp.MustCompile(`Dynamo bytecode transform time: ([\d.]+) s`)},
-	{PhaseCached, regexp.MustCompile(`Directly load the compiled graph\(s\) for compile range .* took ([\d.]+) s`)},
-	{PhaseCompile, regexp.MustCompile(`Compiling a graph for compile range .* takes ([\d.]+) s`)},
-	{PhaseCompile, regexp.MustCompile(`torch\.compile (?:took|takes) ([\d.]+) s in total`)},
-	{PhaseProfile, regexp.MustCompile(`Available KV cache memory: |KV cache size: [\d,]+ tokens`)},
-	{PhaseGraphs, regexp.MustCompile(`Graph capturing finished in ([\d.]+) secs`)},
-	{PhaseWarmup, regexp.MustCompile(`Warming up done\.`)},
-	{PhaseInit, regexp.MustCompile(`init engine \(profile, create kv cache, warmup model\) took ([\d.]+) s`)},
-	{PhaseServing, regexp.MustCompile(`Starting vLLM (?:API )?server on |Application startup complete\.`)},
-}
+var marks = sync.OnceValue(func() []mark {
+	return []mark{
+		{PhaseStart, regexp.MustCompile(`version \d+\.\d+\S*\s*$|vLLM server version \S+|non-default args: `)},
+		{PhaseConfig, regexp.MustCompile(`Initializing a V1 LLM engine \(v\S+\) with config: `)},
+		{PhaseCore, regexp.MustCompile(`Starting to load model `)},
+		{PhaseWeights, regexp.MustCompile(`Loading weights took ([\d.]+) seconds`)},
+		{PhaseLoad, regexp.MustCompile(`Model loading took [\d.]+ GiB(?: memory)? and ([\d.]+) seconds`)},
+		{PhaseDynamo, regexp.MustCompile(`Dynamo bytecode transform time: ([\d.]+) s`)},
+		{PhaseCached, regexp.MustCompile(`Directly load the compiled graph\(s\) for compile range .* took ([\d.]+) s`)},
+		{PhaseCompile, regexp.MustCompile(`Compiling a graph for compile range .* takes ([\d.]+) s`)},
+		{PhaseCompile, regexp.MustCompile(`torch\.compile (?:took|takes) ([\d.]+) s in total`)},
+		{PhaseProfile, regexp.MustCompile(`Available KV cache memory: |KV cache size: [\d,]+ tokens`)},
+		{PhaseGraphs, regexp.MustCompile(`Graph capturing finished in ([\d.]+) secs`)},
+		{PhaseWarmup, regexp.MustCompile(`Warming up done\.`)},
+		{PhaseInit, regexp.MustCompile(`init engine \(profile, create kv cache, warmup model\) took ([\d.]+) s`)},
+		{PhaseServing, regexp.MustCompile(`Starting vLLM (?:API )?server on |Application startup complete\.`)},
+	}
+})
 
 // prefix is what vLLM puts before a line: its process, the level with date and
 // place in the source, in either order of presence.
@@ -105,7 +108,7 @@ func Phases(replica string, lines []Line, end time.Duration) []drill.Phase {
 }
 
 func match(text string) (mark, time.Duration, bool) {
-	for _, m := range marks {
+	for _, m := range marks() {
 		found := m.line.FindStringSubmatch(text)
 		if found == nil {
 			continue
