@@ -334,7 +334,7 @@ func (o adviseOptions) print(s *streams, svc *service.Service, a advised) error 
 	status := errext.Status(a.Status)
 	lost := o.write(s, adviseResult(svc, a))
 	if a.Backfill != nil && o.Backfill != "" {
-		lost = errors.Join(lost, writeFile(o.Backfill, []byte(a.Backfill.Request)))
+		lost = errors.Join(lost, replaceOwn(o.Backfill, []byte(a.Backfill.Request), backfillMark))
 	}
 	if o.json() {
 		return reported(s, writeJSON(s, a), lost, status)

@@ -311,7 +311,7 @@ func (o *approveOptions) writeStatement(s *streams, what string, st signable) er
 	if err != nil {
 		return err
 	}
-	if err := writeFile(o.StatementOut, raw); err != nil {
+	if err := replaceOwn(o.StatementOut, raw, `"drkit.approval/`, `"drkit.revocation/`); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Err, "nothing is %s yet. Sign it, then give it back:\n  ssh-keygen -Y sign -n %s -f KEY %s\n  drkit drill approve --statement %s --signature %s.sig\n",

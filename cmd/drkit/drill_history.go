@@ -219,7 +219,7 @@ func runDrillStatus(ctx context.Context, s *streams, o statusOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := checkFile("--metrics", o.Metrics); err != nil {
+	if err := checkFile("--metrics", o.Metrics, metricsMark); err != nil {
 		return err
 	}
 	p, err := o.past(ctx, s)

@@ -104,7 +104,7 @@ func (o *drillOptions) begin(s *streams) (mode string, reports []drillReport, er
 	if reports, err = parseReports(o.Reports); err != nil {
 		return
 	}
-	if err = checkFile("--metrics", o.Metrics); err != nil {
+	if err = checkFile("--metrics", o.Metrics, metricsMark); err != nil {
 		return
 	}
 	_, err = o.signer(s)

@@ -73,6 +73,9 @@ func runDrillSignEvidence(ctx context.Context, s *streams, o signEvidenceOptions
 	if o.Out == "" {
 		o.Out = signatureOf(place.file())
 	}
+	if err := replaceable(o.Out, bundleMark); err != nil {
+		return err
+	}
 	print, err := signEvidence(data, key, o.Out)
 	if err != nil {
 		return err

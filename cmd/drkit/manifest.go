@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -123,17 +124,26 @@ func (l *wholeLines) flush() error {
 }
 
 // replaceable refuses a target that is a file of another kind: a slip of the hand
-// must not cost a drkit.yaml or a config.json. Mark is what its beginning shows.
-func replaceable(path, mark string) error {
+// must not cost a drkit.yaml or a config.json. Its beginning has to show one of marks.
+func replaceable(path string, marks ...string) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return nil // writing says what is wrong with it
 	}
 	data, err := os.ReadFile(path)
-	if err != nil || bytes.Contains(data[:min(len(data), 200)], []byte(mark)) {
+	shows := func(mark string) bool { return bytes.Contains(data[:min(len(data), 400)], []byte(mark)) }
+	if err != nil || slices.ContainsFunc(marks, shows) {
 		return nil
 	}
 	return usage(fmt.Errorf("%s holds something else: it is not overwritten", path), "name another file, or remove this one first")
+}
+
+// replaceOwn writes a file that may take the place of one with such a mark.
+func replaceOwn(path string, data []byte, marks ...string) error {
+	if err := replaceable(path, marks...); err != nil {
+		return err
+	}
+	return writeFile(path, data)
 }
 
 // noDash refuses "-" where only a file can be written.

@@ -36,7 +36,7 @@ func (o *metricsOption) check(shard string, places []string) error {
 	case err == nil && !info.Mode().IsRegular():
 		return usage(fmt.Errorf("--metrics %s is no regular file", o.Metrics), "name a file in the collector's folder, such as NAME.prom")
 	}
-	return checkFile("--metrics", o.Metrics)
+	return checkFile("--metrics", o.Metrics, metricsMark)
 }
 
 // measured is what a run learns on its way, for metrics of a run that fails too.

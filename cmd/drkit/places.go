@@ -98,14 +98,19 @@ func inputAt(svc *service.Service, abs string) string {
 			return "is a deploy file of the service by its name"
 		}
 	}
-	info, err := os.Stat(abs)
 	for _, file := range inputFiles(svc) {
-		there, err2 := os.Stat(file)
-		if file == abs || err == nil && err2 == nil && os.SameFile(there, info) {
+		if file == abs || sameFile(file, abs) {
 			return "is what describes the service"
 		}
 	}
 	return ""
+}
+
+// sameFile reports whether two paths lead to one file, which is there.
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(x, y)
 }
 
 // inputFiles are drkit.yaml and the single files that it names.

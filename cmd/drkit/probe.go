@@ -125,10 +125,7 @@ func runProbeRecord(ctx context.Context, s *streams, o recordOptions) error {
 	if err := probes.Encode(&data, set); err != nil {
 		return err
 	}
-	if err := replaceable(o.Out, `"drkit.probes/`); err != nil {
-		return err
-	}
-	if err := writeFile(o.Out, data.Bytes()); err != nil {
+	if err := replaceOwn(o.Out, data.Bytes(), `"drkit.probes/`); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Err, "%d probes of %s recorded to %s; that it serves this release: %s\n", len(set.Probes), set.Engine, o.Out, basis)

@@ -29,6 +29,17 @@ var reportForms = map[string]func(io.Writer, report.Result) error{
 	"github":   report.GitHub,
 }
 
+// reportMarks are what the beginning of each form's files shows.
+var reportMarks = map[string]string{"junit": "<testsuites", "sarif": "sarif", "markdown": "(exit status ", "html": "<!DOCTYPE html>", "json": `"drkit.`}
+
+// What the beginnings of other files show that drkit writes.
+const (
+	resultMark   = `"drkit.verify/`
+	metricsMark  = "drkit_"
+	bundleMark   = "application/vnd.dev.sigstore.bundle"
+	backfillMark = `"ConfirmationRequired"`
+)
+
 func (o *reportOption) addFlags(c *cobra.Command) {
 	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: junit=PATH, sarif=PATH, markdown=PATH, html=PATH, or github for annotations and the job summary (repeatable)")
 }
@@ -45,8 +56,8 @@ func (o *reportOption) check() error {
 func checkFolders(specs []string) error {
 	var errs []error
 	for _, spec := range specs {
-		if _, path, file := strings.Cut(spec, "="); file {
-			errs = append(errs, checkFile("--report "+spec, path))
+		if form, path, file := strings.Cut(spec, "="); file {
+			errs = append(errs, checkFile("--report "+spec, path, reportMarks[form]))
 		}
 	}
 	return errors.Join(errs...)
@@ -85,8 +96,8 @@ func toFiles(specs []string) bool {
 }
 
 // checkFile refuses the file of a flag that could not be written once the work is
-// done; "" is none.
-func checkFile(flag, path string) error {
+// done, or is there and shows no mark of such a file; "" is none.
+func checkFile(flag, path, mark string) error {
 	switch path {
 	case "":
 		return nil
@@ -99,7 +110,7 @@ func checkFile(flag, path string) error {
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 		return usage(fmt.Errorf("%s: there is no folder %s", flag, filepath.Dir(path)), "make the folder first")
 	}
-	return nil
+	return replaceable(path, mark)
 }
 
 // write writes every report that was asked for. What the redactor knows is taken

@@ -195,6 +195,9 @@ func (o signOptions) write(s *streams, st *oms.Statement, key crypto.Signer, bun
 		_, err := s.Out.Write(bundle)
 		return err
 	}
+	if err := replaceable(o.Out, bundleMark); err != nil {
+		return err
+	}
 	if err := writeFile(o.Out, bundle); err != nil {
 		return errext.WithStatus(err, errext.Evidence)
 	}

@@ -167,7 +167,7 @@ func (o *verifyOptions) checked(s *streams) (opts verify.Options, mode string, e
 	if mode, err = o.mode(s); err != nil {
 		return
 	}
-	if err = checkFile("--result", o.Result); err != nil {
+	if err = checkFile("--result", o.Result, resultMark); err != nil {
 		return
 	}
 	if opts, err = o.depthOption.options(); err != nil {

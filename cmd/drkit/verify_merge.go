@@ -53,7 +53,7 @@ func runVerifyMerge(_ context.Context, s *streams, o verifyMergeOptions) error {
 	if err := o.outputOption.check(); err != nil {
 		return err
 	}
-	if err := errors.Join(o.reportOption.check(), o.metricsOption.check("", nil), checkFile("--result", o.Result)); err != nil {
+	if err := errors.Join(o.reportOption.check(), o.metricsOption.check("", nil), checkFile("--result", o.Result, resultMark)); err != nil {
 		return err
 	}
 	seen := &measured{}
@@ -64,6 +64,13 @@ func (o verifyMergeOptions) merge(s *streams, seen *measured) error {
 	files, err := resultFiles(o.Files)
 	if err != nil {
 		return err
+	}
+	if o.Result != "" {
+		for _, file := range files {
+			if sameFile(file, o.Result) {
+				return usage(fmt.Errorf("--result %s is one of the results that are merged", o.Result), "name another file: the shard's own result would be lost")
+			}
+		}
 	}
 	parts, err := readParts(files)
 	if err != nil {
