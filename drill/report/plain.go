@@ -42,6 +42,8 @@ func (p *Plain) Event(e drill.Event, r *drill.Run) error {
 		text += p.outlook(r)
 	case drill.TypeStepStarted:
 		p.told = r.Last
+	case drill.TypeInstant:
+		text += happened(e, r)
 	case drill.TypeProgress:
 		mark, text = p.long(e, r)
 	}
@@ -116,6 +118,22 @@ func stopwatch(r *drill.Run) string {
 		return "??:??.?"
 	}
 	return minutes(s.Elapsed)
+}
+
+// happened is when an instant was, where it was found out later: a first answer after
+// the cutover is known once the step has counted what it needs.
+func happened(e drill.Event, r *drill.Run) string {
+	data, _ := read[drill.Instant](e)
+	from, declared := r.Instant(drill.InstantDeclared)
+	in, stamped := r.Instant(data.Name)
+	if !declared || !stamped {
+		return ""
+	}
+	s := drill.Between(from.At, in.At)
+	if when := minutes(s.Elapsed); s.Measured && when != stopwatch(r) {
+		return " at " + when
+	}
+	return ""
 }
 
 // minutes writes 00:12.4; parts of a tenth are cut off.

@@ -41,6 +41,7 @@ func TestPlainWords(t *testing.T) {
 	for s := range 41 { // 50 MB a second
 		event(time.Duration(s)*time.Second, 0, "verify", drill.TypeProgress, drill.Progress{Task: "b", Done: int64(s) * 50e6, Total: 2e9, Unit: "bytes"})
 	}
+	event(41*time.Second, -time.Hour, "verify", drill.TypeInstant, drill.Instant{Name: drill.InstantCutover, At: 37500 * time.Millisecond})
 	event(41*time.Second, -time.Hour, "verify", drill.TypeStepFinished, drill.StepFinished{Result: drill.Passed})
 	// verify's rest at 15 s is 1250 MB, at 30 s 500 MB; after it, 41 s and steady's 60.
 	want := `--:--.- ● run R1: chat, a → b, promised within 10m
@@ -51,6 +52,7 @@ func TestPlainWords(t *testing.T) {
 00:15.0 … verify: b: 750.0 MB of 2.0 GB, 37 %, 0:25 left at 50.0 MB/s
 00:30.0 … verify: b: 1.5 GB of 2.0 GB, 75 %, 0:10 left at 50.0 MB/s
 00:41.0 ● the machine's clock went back by 1h0m0s, seen 41s into the process: times of day before and after do not compare, measured times hold
+00:41.0 ● cutover at 00:37.5
 00:41.0 ✓ verify passed in 41s · on track: projected 1:41 by earlier runs, promised 10:00
 `
 	if out.String() != want {
