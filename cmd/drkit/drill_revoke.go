@@ -56,7 +56,7 @@ func (o *approveOptions) revocable(scan *ledger.Scan, svc *service.Service, p ap
 	if st.Service != svc.Metadata.Name {
 		return e, usage(fmt.Errorf("approval %s is of service %s, and %s describes %s", st.ID, st.Service, svc.File, svc.Metadata.Name), "name the other service's drkit.yaml with -f")
 	}
-	if back, ok := approval.TakenBack(scan, st.ID, p.Knows); ok {
+	if back, ok := approval.TakenBack(scan, e, p.Knows); ok {
 		return e, refused(fmt.Errorf("%s took the approval by %s back already, in record %d", back.Revoked.Statement.By, st.Approver, back.Seq), "nothing is left to do")
 	}
 	if run := approval.TakenBy(scan, e); run != "" && ended(scan, run) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -490,6 +491,56 @@ func TestRevoked(t *testing.T) {
 	}
 	if got := d.judge(""); len(got.Void) != 2 {
 		t.Errorf("replayed after it was taken back: %+v", got)
+	}
+}
+
+// TestRevokedWithItsDuplicates: whoever takes an approval back means the person's word on
+// the plan. Of two that mei gave and ada's one, one is left after either of mei's was taken
+// back, and the other of mei's does not count in its place.
+func TestRevokedWithItsDuplicates(t *testing.T) {
+	for _, which := range []int{0, 1} {
+		d := newDesk(t)
+		d.opened(id(1))
+		ofRun := d.statement("mei")
+		ofRun.Run = id(1)
+		first := d.give(ofRun, d.mei)
+		ada := d.statement("ada")
+		ada.Run = id(1)
+		d.give(ada, d.ada)
+		ofRun.ID = id(55)
+		given := []ledger.Entry{first, d.give(ofRun, d.mei)}
+		d.revoke(given[which], "mei", d.mei)
+		got := d.judge(id(1))
+		var back []uint64
+		for _, a := range got.Void {
+			if a.Why == "mei took it back, in record 5" {
+				back = append(back, a.Record)
+			}
+		}
+		if got.Enough() || !slices.Equal(back, []uint64{2, 4}) {
+			t.Errorf("taken back by record %d: %+v", given[which].Seq, got)
+		}
+		anew := d.statement("mei")
+		anew.Run = id(1)
+		d.give(anew, d.mei)
+		if got := d.judge(id(1)); !got.Enough() || got.Valid[1].Record != 6 {
+			t.Errorf("approved anew: %+v", got)
+		}
+	}
+}
+
+// TestRevokedForOneRun: an approval of another run of the plan is another word.
+func TestRevokedForOneRun(t *testing.T) {
+	d := newDesk(t)
+	d.opened(id(1))
+	d.opened(id(2))
+	a, b := d.statement("mei"), d.statement("mei")
+	a.Run, b.Run = id(1), id(2)
+	back := d.give(a, d.mei)
+	d.give(b, d.mei)
+	d.revoke(back, "mei", d.mei)
+	if got := d.judge(id(2)); len(got.Valid) != 1 || got.Valid[0].Record != 4 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -105,7 +105,7 @@ func weigh(scan *ledger.Scan, p Policy, s Subject, e ledger.Entry) (a drill.Appr
 	if i < 0 {
 		return a, "drkit.yaml does not know its key " + a.KeyID
 	}
-	if back, ok := TakenBack(scan, st.ID, p.Knows); ok {
+	if back, ok := TakenBack(scan, e, p.Knows); ok {
 		return a, fmt.Sprintf("%s took it back, in record %d", back.Revoked.Statement.By, back.Seq)
 	}
 	who := p.People[i]

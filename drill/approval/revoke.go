@@ -61,16 +61,44 @@ func ProvenRevocation(r ledger.Revoked) (ssh.PublicKey, error) {
 // TakenBack is the first record that takes an approval back under a name and key that
 // the caller knows. Whoever can write to the ledger can append others: they take
 // nothing back.
-func TakenBack(scan *ledger.Scan, id string, knows func(name, keyID string) bool) (ledger.Entry, bool) {
-	for _, e := range scan.Entries {
-		if e.Revoked == nil || e.Revoked.Statement.Approval != id {
+func TakenBack(scan *ledger.Scan, e ledger.Entry, knows func(name, keyID string) bool) (ledger.Entry, bool) {
+	for _, back := range scan.Entries {
+		if back.Revoked == nil || !meant(scan, back, e) {
 			continue
 		}
-		if key, err := ProvenRevocation(*e.Revoked); err == nil && knows(e.Revoked.Statement.By, ID(key)) {
-			return e, true
+		if key, err := ProvenRevocation(*back.Revoked); err == nil && knows(back.Revoked.Statement.By, ID(key)) {
+			return back, true
 		}
 	}
 	return ledger.Entry{}, false
+}
+
+// Meant are the approvals that a revocation takes back, by their records: the one that it
+// names, and every other that the same person gave before it for the same plan and run.
+func Meant(scan *ledger.Scan, back ledger.Entry) (all []ledger.Entry) {
+	for _, e := range scan.Entries {
+		if e.Approved != nil && meant(scan, back, e) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// meant says that a revocation takes an approval back. Whoever takes one back takes back
+// the person's word on the plan: a duplicate that counted nothing must not count now in its place.
+// The statement that it names counts nothing later either, when it is replayed.
+func meant(scan *ledger.Scan, back, e ledger.Entry) bool {
+	id, st := back.Revoked.Statement.Approval, e.Approved.Statement
+	if st.ID == id {
+		return true
+	}
+	i := slices.IndexFunc(scan.Entries, func(x ledger.Entry) bool { return x.Approved != nil && x.Approved.Statement.ID == id })
+	return i >= 0 && e.Seq < back.Seq && sameWord(scan.Entries[i].Approved.Statement, st)
+}
+
+// sameWord says that two approvals are one person's, and may be meant for one run.
+func sameWord(a, b ledger.Statement) bool {
+	return a.Approver == b.Approver && a.PlanHash == b.PlanHash && (a.Run == b.Run || a.Run == "" || b.Run == "")
 }
 
 // Against says what the ledger by itself holds against an approval of a run: it was given

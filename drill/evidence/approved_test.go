@@ -179,6 +179,22 @@ func TestRevokedIsFound(t *testing.T) {
 			w.approved(run, drill.RunStarted{Approvals: []drill.Approval{a}})
 			w.takeBack(a, "mei", nil)
 		}, "which does not count: mei took it back, in record 4", ""},
+		"its duplicate, which the run counts": {func(w *world, run string) {
+			first := w.approve(nil)
+			again := w.approveWith(w.keys[first.ID], nil)
+			w.takeBack(first, "mei", nil)
+			w.approved(run, drill.RunStarted{Approvals: []drill.Approval{again}})
+		}, "the approval by mei in record 2 of the ledger, which does not count: mei took it back, in record 3", ""},
+		"an earlier one, and approved anew": {func(w *world, run string) {
+			first := w.approve(nil)
+			w.takeBack(first, "mei", nil)
+			w.approved(run, drill.RunStarted{Approvals: []drill.Approval{w.approveWith(w.keys[first.ID], nil)}})
+		}, "", ""},
+		"another person's": {func(w *world, run string) {
+			a, b := w.approve(nil), w.approve(func(s *ledger.Statement) { s.Approver = "ada" })
+			w.takeBack(a, "mei", nil)
+			w.approved(run, drill.RunStarted{Approvals: []drill.Approval{b}, Consent: knows(1, a, b)})
+		}, "", ""},
 		"by somebody whom the plan does not name": {func(w *world, run string) {
 			a, b := w.approve(nil), w.approve(func(s *ledger.Statement) { s.Approver = "eve" })
 			w.takeBack(a, "eve", w.keys[b.ID])

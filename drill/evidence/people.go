@@ -163,7 +163,7 @@ func (c *checker) against(scan *ledger.Scan, a drill.Approval) string {
 		why = approval.Against(scan, e, c.run)
 	}
 	if why == "" {
-		why = c.takenBack(scan, a)
+		why = c.takenBack(scan, e, a)
 	}
 	if why == "" {
 		c.audit.used[st.ID] = append(c.audit.used[st.ID], use{c.run, a.Record, a.Approver})
@@ -174,8 +174,8 @@ func (c *checker) against(scan *ledger.Scan, a drill.Approval) string {
 
 // takenBack says who took an approval back before the run counted it. What was taken
 // back later is a note: it changes nothing of this run.
-func (c *checker) takenBack(scan *ledger.Scan, a drill.Approval) string {
-	e, ok := approval.TakenBack(scan, a.ID, func(name, keyID string) bool {
+func (c *checker) takenBack(scan *ledger.Scan, e ledger.Entry, a drill.Approval) string {
+	back, ok := approval.TakenBack(scan, e, func(name, keyID string) bool {
 		return name == a.Approver && keyID == a.KeyID || c.folded.Plan.Consent != nil && c.folded.Plan.Consent.Knows(name, keyID)
 	})
 	if !ok {
@@ -185,10 +185,10 @@ func (c *checker) takenBack(scan *ledger.Scan, a drill.Approval) string {
 	if len(c.records) > 0 {
 		counted = max(counted, c.records[0].Seq)
 	}
-	if e.Seq <= counted {
-		return fmt.Sprintf("%s took it back, in record %d", e.Revoked.Statement.By, e.Seq)
+	if back.Seq <= counted {
+		return fmt.Sprintf("%s took it back, in record %d", back.Revoked.Statement.By, back.Seq)
 	}
-	c.audit.note("record %d of the ledger takes back the approval by %s in record %d after run %s had counted it: it changes nothing of that run", e.Seq, a.Approver, a.Record, c.run)
+	c.audit.note("record %d of the ledger takes back the approval by %s in record %d after run %s had counted it: it changes nothing of that run", back.Seq, a.Approver, a.Record, c.run)
 	return ""
 }
 

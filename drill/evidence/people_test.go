@@ -59,6 +59,12 @@ func (w *world) approve(change func(*ledger.Statement)) drill.Approval {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return w.approveWith(key, change)
+}
+
+// approveWith is approve with a key that approved before.
+func (w *world) approveWith(key ssh.Signer, change func(*ledger.Statement)) drill.Approval {
+	w.t.Helper()
 	at := time.Now().UTC().Truncate(time.Second)
 	s := ledger.Statement{Schema: ledger.StatementSchema, ID: ledger.NewID(at), Service: "support", PlanHash: strings.Repeat("ab", 32), Approver: "mei", ChangeRef: "CHG-7", At: at, Expires: at.Add(time.Hour)}
 	if change != nil {

@@ -311,11 +311,25 @@ def spent(records, digests, e, a, statement):
     return None
 
 
+def meant(records, back, seq, statement):
+    """Whether a revocation takes the approval in record seq back: the one that it names, and
+    what the same person had given for the same plan and run until then."""
+    named = back["revoked"]["statement"]["approval"]
+    if named == statement["id"]:
+        return True
+    for r in records:
+        if r["kind"] == "approved" and r["approved"]["statement"]["id"] == named:
+            first = r["approved"]["statement"]
+            same = all(first[x] == statement[x] for x in ("approver", "plan_hash"))
+            return same and seq < back["seq"] and (first["run"] == statement["run"] or "" in (first["run"], statement["run"]))
+    return False
+
+
 def taken_back(records, e, a, statement):
     """Who took an approval back before the run counted it; None: nobody."""
     opened = next((r["seq"] for r in records if r["kind"] == "opened" and r["run"] == e["run_id"]), 0)
     for r in records:
-        if r["kind"] != "revoked" or r["revoked"]["statement"]["approval"] != statement["id"]:
+        if r["kind"] != "revoked" or not meant(records, r, a["ledger_record"], statement):
             continue
         s = r["revoked"]["statement"]
         try:
