@@ -45,15 +45,18 @@ func newDrillApprove(s *streams, run func(context.Context, *streams, approveOpti
 appends it to the ledger. It counts for the run that it names, or else for the first
 run that begins with that plan after it; never twice, never after its expiry, and only
 when approvals.keys of the run's drkit.yaml has the key. That of the person who starts
-the run counts nothing, unless approvals.self allows it. Without an argument it takes
-the only run of the ledger that waits.
+the run counts nothing, unless approvals.self allows it: it is recorded, and the first
+line says so. A second one by a person whose first one stands is refused (status 3), as
+is a statement that the ledger has. Without an argument it takes the only run of the
+ledger that waits.
 
 The key is a file of ssh's own form or PEM. A key in an agent or a token signs with
 ssh-keygen: --statement-out writes what is to be signed, --statement and --signature
 take it back.
 
 --revoke ID takes an approval back, signed by the same key or by another one of
-approvals.keys. It counts nothing from then on. What a run has counted before stays, and
+approvals.keys, and with it all that its person approved of the same plan before. They
+count nothing from then on. What a run has counted before stays, and
 the command says so; with a run that has ended it writes nothing (status 3).`,
 		Example: `  drkit drill approve 3f0c…  --key ~/.ssh/id_ed25519 --change-ref CHG-7
   drkit drill approve RUN --as mei --statement-out approval.txt
@@ -124,7 +127,7 @@ func runDrillApprove(ctx context.Context, s *streams, o approveOptions) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(o.print(s, chain, e), worth(ctx, s, chain, policy, e))
+	return o.tell(ctx, s, chain, policy, e)
 }
 
 func (o *approveOptions) check() error {
@@ -222,10 +225,31 @@ func (o *approveOptions) statement(ctx context.Context, s *streams, chain *ledge
 	if run != "" {
 		st.Self = who.User == approval.Account(scan.Of(run)[0].By) || approval.Account(operator()) == approval.Account(scan.Of(run)[0].By)
 	}
-	if st.Self && !p.Self {
+	if st.Self && !p.Self && signer == nil {
 		fmt.Fprintf(s.Err, "drkit: note: run %s is your own, and approvals.self refuses such approvals: it will count nothing\n", run)
 	}
-	return st, approval.Check(st)
+	if err := approval.Check(st); err != nil {
+		return st, err
+	}
+	return st, unheard(scan, p, st)
+}
+
+// unheard refuses what would be in the ledger for nothing: a statement that is there
+// already, and another approval by a person whose first one stands.
+func unheard(scan *ledger.Scan, p approval.Policy, st ledger.Statement) error {
+	for _, e := range scan.Entries {
+		if e.Approved != nil && e.Approved.Statement.ID == st.ID {
+			return refused(fmt.Errorf("this statement by %s is in the ledger already, as record %d: it counts once, and nothing was written", st.Approver, e.Seq), "drkit drill approve makes a new one, which is signed anew")
+		}
+	}
+	t, _ := tallyOf(scan, p, st, st.Run)
+	for _, a := range t.Valid {
+		if a.Approver == st.Approver {
+			return refused(fmt.Errorf("%s approved already, in record %d, which stands until %s: one person counts once, and nothing was written", a.Approver, a.Record, a.Expires.UTC().Format(time.RFC3339)),
+				"another person approves; to give another one, take that one back first: drkit drill approve --revoke "+a.ID+" --key KEY")
+		}
+	}
+	return nil
 }
 
 // approver is who approves: the person whose key it is.
@@ -343,14 +367,18 @@ func (o *approveOptions) put(ctx context.Context, s *streams, chain *ledger.Chai
 	if _, err := o.named(svc, p, st.Approver); err != nil {
 		return err
 	}
-	if _, err := soundLedger(ctx, chain); err != nil {
+	scan, err := soundLedger(ctx, chain)
+	if err != nil {
+		return err
+	}
+	if err := unheard(scan, p, st); err != nil {
 		return err
 	}
 	e, err := approval.Put(ctx, chain, st, string(signature), operator())
 	if err != nil {
 		return err
 	}
-	return errors.Join(o.print(s, chain, e), worth(ctx, s, chain, p, e))
+	return o.tell(ctx, s, chain, p, e)
 }
 
 // signable is what a person signs: equal statements give equal bytes.
@@ -372,52 +400,83 @@ func signedElsewhere[T signable](raw []byte, file string) (T, error) {
 
 // signedRecord is a record of what was signed, for --output json.
 type signedRecord[T signable] struct {
-	Schema    string `json:"schema"`
-	Ledger    string `json:"ledger"`
-	Record    uint64 `json:"record"`
-	SHA256    string `json:"sha256"`
-	Statement T      `json:"statement"`
+	Schema    string   `json:"schema"`
+	Ledger    string   `json:"ledger"`
+	Record    uint64   `json:"record"`
+	SHA256    string   `json:"sha256"`
+	Statement T        `json:"statement"`
+	Why       string   `json:"counts_nothing,omitempty"` // of an approval: why it counts nothing
+	Taken     []uint64 `json:"taken_back,omitempty"`     // of a revocation: the records that count nothing from now on
 }
 
-func (o *approveOptions) print(s *streams, chain *ledger.Chain, e ledger.Entry) error {
-	st := e.Approved.Statement
-	if o.json() {
-		return writeJSON(s, signedRecord[ledger.Statement]{"drkit.approval-record/1.0", chain.Location(), e.Seq, e.SHA256, st})
-	}
-	what := "the next run of plan " + st.PlanHash
-	if st.Run != "" {
-		what = "run " + st.Run + ", plan " + st.PlanHash
-	}
-	label := ""
-	if st.Self {
-		label = ", labelled as the operator's own"
-	}
-	_, err := fmt.Fprintf(s.Out, "approved by %s%s: %s\nuntil %s; record %d of the ledger %s\nto take it back: drkit drill approve --revoke %s --key KEY\n", st.Approver, label, what, st.Expires.Format(time.RFC3339), e.Seq, chain.Location(), st.ID)
-	return err
-}
-
-// worth says what an approval is worth now that it is in the ledger: it may count
+// tell says what an approval is worth now that it is in the ledger: it may count
 // nothing, and others may be needed.
-func worth(ctx context.Context, s *streams, chain *ledger.Chain, p approval.Policy, e ledger.Entry) error {
+func (o *approveOptions) tell(ctx context.Context, s *streams, chain *ledger.Chain, p approval.Policy, e ledger.Entry) error {
 	scan, err := soundLedger(ctx, chain)
 	if err != nil {
+		return errors.Join(o.print(s, chain, e, "recorded; whether it counts is not known\napproval by "+described(e.Approved.Statement), "whether it counts is not known: the ledger could not be read again"), err)
+	}
+	t, subject := tallyOf(scan, p, e.Approved.Statement, e.Approved.Statement.Run)
+	head, why := heading(p, t, subject, e)
+	if err := o.print(s, chain, e, head, why); err != nil {
 		return err
 	}
-	st := e.Approved.Statement
-	subject := approval.Subject{Service: st.Service, PlanHash: st.PlanHash, Run: st.Run, Now: now()}
-	for _, r := range scan.Of(st.Run) {
+	fmt.Fprintf(s.Err, "the plan has %d of %d approvals%s\n", len(t.Valid), t.Required, unlessOwn(p, t.Valid, subject.By, e.By))
+	return nil
+}
+
+// tallyOf weighs the approvals of a statement's plan, for a run or, while that is "", for
+// the next one, whoever starts it.
+func tallyOf(scan *ledger.Scan, p approval.Policy, st ledger.Statement, run string) (approval.Tally, approval.Subject) {
+	subject := approval.Subject{Service: st.Service, PlanHash: st.PlanHash, Run: run, Now: now()}
+	for _, r := range scan.Of(run) {
 		if r.Opened != nil {
 			subject.By = r.By
 		}
 	}
-	t := approval.Judge(scan, p, subject)
-	for _, a := range t.Void {
+	return approval.Judge(scan, p, subject), subject
+}
+
+// heading is the first line on an approval that was recorded, and why it counts nothing.
+func heading(p approval.Policy, t approval.Tally, subject approval.Subject, e ledger.Entry) (head, why string) {
+	for _, a := range t.Valid {
 		if a.Record == e.Seq {
-			fmt.Fprintf(s.Err, "drkit: it counts nothing: %s\n", a.Why)
+			return "approved by " + described(e.Approved.Statement) + unlessOwn(p, []drill.Approval{a}, subject.By, e.By), ""
 		}
 	}
-	fmt.Fprintf(s.Err, "the plan has %d of %d approvals%s\n", len(t.Valid), t.Required, unlessOwn(p, t.Valid, subject.By, e.By))
-	return nil
+	why = "it is of another plan"
+	for _, a := range t.Void {
+		if a.Record == e.Seq {
+			why = a.Why
+		}
+	}
+	where := ""
+	if why == approval.OwnRefused {
+		where = " in a run that " + approval.Account(subject.By) + " starts"
+	}
+	return fmt.Sprintf("recorded; it counts nothing%s: %s\napproval by %s", where, why, described(e.Approved.Statement)), why
+}
+
+// described says whose approval it is, and of what.
+func described(st ledger.Statement) string {
+	label, what := "", "the next run of plan "+st.PlanHash
+	if st.Run != "" {
+		what = "run " + st.Run + ", plan " + st.PlanHash
+	}
+	if st.Self {
+		label = ", labelled as the operator's own"
+	}
+	return st.Approver + label + ": " + what
+}
+
+// print says what is in the ledger now, under what it is worth; why is "" when it counts.
+func (o *approveOptions) print(s *streams, chain *ledger.Chain, e ledger.Entry, head, why string) error {
+	st := e.Approved.Statement
+	if o.json() {
+		return writeJSON(s, signedRecord[ledger.Statement]{Schema: "drkit.approval-record/1.0", Ledger: chain.Location(), Record: e.Seq, SHA256: e.SHA256, Statement: st, Why: why})
+	}
+	_, err := fmt.Fprintf(s.Out, "%s\nuntil %s; record %d of the ledger %s\nto take it back: drkit drill approve --revoke %s --key KEY\n", head, st.Expires.Format(time.RFC3339), e.Seq, chain.Location(), st.ID)
+	return err
 }
 
 // unlessOwn names who must not start the run: an approval of a plan is given before

@@ -2,14 +2,21 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"strings"
 	"testing"
+	"time"
 
+	"golang.org/x/crypto/ssh"
 	"gopkg.in/yaml.v3"
 
 	"drkit/drill"
 	"drkit/drill/approval"
+	"drkit/drill/ledger"
+	"drkit/internal/errext"
 	"drkit/internal/service"
+	"drkit/internal/store/mem"
 	"drkit/playbooks"
 )
 
@@ -89,4 +96,59 @@ func TestGuarded(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
+}
+
+// TestUnheard: what would count nothing because it was said before is refused before it
+// is written: the same statement again, and another approval by a person whose first one
+// stands. After that was taken back the person may approve anew.
+func TestUnheard(t *testing.T) {
+	noon := now().UTC().Truncate(time.Second)
+	chain, key := ledger.NewChain(mem.New(), "mem", nil), sshKey(t)
+	policy := approval.Policy{Required: 2, People: []approval.Person{{Name: "mei", Key: key.PublicKey()}, {Name: "ada", Key: sshKey(t).PublicKey()}}}
+	by := func(name string) ledger.Statement {
+		return ledger.Statement{Schema: ledger.StatementSchema, ID: ledger.NewID(noon), Service: "support", PlanHash: strings.Repeat("ab", 32), Approver: name, At: noon, Expires: noon.Add(time.Hour)}
+	}
+	ask := func(st ledger.Statement) error {
+		scan, err := chain.Scan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return unheard(scan, policy, st)
+	}
+	refusal := func(what string, err error, want string) {
+		t.Helper()
+		if want == "" && err != nil || want != "" && (err == nil || errext.StatusOf(err) != errext.Refused || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+	}
+	first := by("mei")
+	refusal("the first", ask(first), "")
+	if _, err := approval.Give(t.Context(), chain, first, key, "mei@desk"); err != nil {
+		t.Fatal(err)
+	}
+	refusal("a replay", ask(first), "is in the ledger already, as record 1")
+	refusal("a duplicate", ask(by("mei")), "mei approved already, in record 1")
+	refusal("another person's", ask(by("ada")), "")
+	another := by("mei")
+	another.PlanHash = strings.Repeat("cd", 32)
+	refusal("another plan's", ask(another), "")
+	back := ledger.Revocation{Schema: ledger.RevocationSchema, ID: ledger.NewID(noon), Service: "support", PlanHash: first.PlanHash, Approval: first.ID, By: "mei", At: noon}
+	if _, err := approval.Revoke(t.Context(), chain, back, key, "mei@desk"); err != nil {
+		t.Fatal(err)
+	}
+	refusal("anew", ask(by("mei")), "")
+	refusal("a replay of what was taken back", ask(first), "is in the ledger already")
+}
+
+func sshKey(t *testing.T) ssh.Signer {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewSignerFromSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
 }

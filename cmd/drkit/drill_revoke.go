@@ -39,7 +39,7 @@ func (o *approveOptions) revoke(ctx context.Context, s *streams, chain *ledger.C
 	if err != nil {
 		return err
 	}
-	return o.printRevoked(s, chain, back, e, scan)
+	return o.tellRevoked(ctx, s, chain, p, back, e, scan)
 }
 
 // revocable finds the approval that is meant, by its id or its record. One that a run
@@ -92,21 +92,42 @@ func (o *approveOptions) putRevocation(ctx context.Context, s *streams, chain *l
 	if err != nil {
 		return err
 	}
-	return o.printRevoked(s, chain, back, e, scan)
+	return o.tellRevoked(ctx, s, chain, p, back, e, scan)
 }
 
-// printRevoked says what is taken back, and which run may have counted it already.
-func (o *approveOptions) printRevoked(s *streams, chain *ledger.Chain, back, e ledger.Entry, before *ledger.Scan) error {
-	st, was := back.Revoked.Statement, e.Approved.Statement
-	if o.json() {
-		if err := writeJSON(s, signedRecord[ledger.Revocation]{"drkit.revocation-record/1.0", chain.Location(), back.Seq, back.SHA256, st}); err != nil {
-			return err
-		}
-	} else if _, err := fmt.Fprintf(s.Out, "taken back by %s: the approval by %s in record %d (plan %s)\nrecord %d of the ledger %s\n", st.By, was.Approver, e.Seq, was.PlanHash, back.Seq, chain.Location()); err != nil {
+// tellRevoked says what is taken back, how many approvals are left, and which run may
+// have counted it already.
+func (o *approveOptions) tellRevoked(ctx context.Context, s *streams, chain *ledger.Chain, p approval.Policy, back, e ledger.Entry, before *ledger.Scan) error {
+	var taken []uint64
+	for _, x := range approval.Meant(before, back) {
+		taken = append(taken, x.Seq)
+	}
+	if err := o.printRevoked(s, chain, back, e, taken); err != nil {
 		return err
 	}
-	tellTaken(s.Err, approval.TakenBy(before, e))
-	return nil
+	run := approval.TakenBy(before, e)
+	scan, err := soundLedger(ctx, chain)
+	if err == nil {
+		t, _ := tallyOf(scan, p, e.Approved.Statement, run)
+		fmt.Fprintf(s.Err, "the plan has %d of %d approvals\n", len(t.Valid), t.Required)
+	}
+	tellTaken(s.Err, run)
+	return err
+}
+
+func (o *approveOptions) printRevoked(s *streams, chain *ledger.Chain, back, e ledger.Entry, taken []uint64) error {
+	st, was := back.Revoked.Statement, e.Approved.Statement
+	if o.json() {
+		return writeJSON(s, signedRecord[ledger.Revocation]{Schema: "drkit.revocation-record/1.0", Ledger: chain.Location(), Record: back.Seq, SHA256: back.SHA256, Statement: st, Taken: taken})
+	}
+	also := ""
+	for _, seq := range taken {
+		if seq != e.Seq {
+			also += fmt.Sprintf("with it: what %s approved of the same plan in record %d\n", was.Approver, seq)
+		}
+	}
+	_, err := fmt.Fprintf(s.Out, "taken back by %s: the approval by %s in record %d (plan %s)\n%srecord %d of the ledger %s\n", st.By, was.Approver, e.Seq, was.PlanHash, also, back.Seq, chain.Location())
+	return err
 }
 
 func tellTaken(w io.Writer, run string) {

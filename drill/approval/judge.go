@@ -92,6 +92,9 @@ func Judge(scan *ledger.Scan, p Policy, s Subject) Tally {
 // ahead is how far another machine's clock may go ahead of this one.
 const ahead = 5 * time.Minute
 
+// OwnRefused is why the operator's own approval counts nothing.
+const OwnRefused = "it is the operator's own, and approvals.self refuses those"
+
 // weigh judges one approval by itself; why is "" when it counts.
 func weigh(scan *ledger.Scan, p Policy, s Subject, e ledger.Entry) (a drill.Approval, why string) {
 	st := e.Approved.Statement
@@ -128,7 +131,7 @@ func weigh(scan *ledger.Scan, p Policy, s Subject, e ledger.Entry) (a drill.Appr
 	case st.Run == "" && spentBy(scan, s.PlanHash, s.Run, e.Seq) != "":
 		return a, spentBy(scan, s.PlanHash, s.Run, e.Seq)
 	case a.Self && !p.Self:
-		return a, "it is the operator's own, and approvals.self refuses those"
+		return a, OwnRefused
 	}
 	return a, ""
 }
