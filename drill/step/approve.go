@@ -23,7 +23,7 @@ const approvalPoll = 5 * time.Second
 // unreadPatience is how long the ledger may not be readable before the step fails.
 const unreadPatience = time.Minute
 
-var errNoApprovals = errors.New("nobody can approve: this run has no ledger, or drkit.yaml names no keys")
+var errNoApprovals = errors.New("nobody can approve: approvals.keys of drkit.yaml names nobody")
 
 func (a approve) Check(_ context.Context, s playbooks.Step) []error {
 	if err := s.Decode(&struct{}{}); err != nil {
