@@ -420,6 +420,11 @@ func TestKeys(t *testing.T) {
 			t.Errorf("opened with %q: %v", password, err)
 		}
 	}
+	for _, text := range [][]byte{pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: spki}), []byte(line(key) + " mei@desk\n"), []byte("\n" + line(key))} {
+		if _, err := PrivateKey(text, nil); err == nil || err.Error() != "it is a public key" || !strings.Contains(errext.Hint(err), "ssh-keygen -Y sign") {
+			t.Errorf("a public key in the place of a private one: %v → %s", err, errext.Hint(err))
+		}
+	}
 	small, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)

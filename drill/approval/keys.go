@@ -49,6 +49,9 @@ func readPublic(text []byte) (ssh.PublicKey, error) {
 func PrivateKey(text, password []byte) (ssh.Signer, error) {
 	if !bytes.Contains(text, []byte("BEGIN OPENSSH PRIVATE KEY")) {
 		key, err := oms.PrivateKey(text, password)
+		if errors.Is(err, oms.ErrPublic) {
+			return nil, errext.WithHint(oms.ErrPublic, "give the private one, or sign with ssh-keygen -Y sign what --statement-out writes")
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package oms
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -18,6 +19,9 @@ import (
 // ErrPassword is a private key that is encrypted while no password was given,
 // or another than the one that opens it.
 var ErrPassword = errors.New("the private key is encrypted")
+
+// ErrPublic is a public key in the place of a private one.
+var ErrPublic = errors.New("it is a public key")
 
 // PrivateKey reads a private key from PEM text: PKCS #8 or SEC 1, ECDSA on P-256,
 // P-384 or P-521, or Ed25519. A PKCS #8 key that is encrypted needs the password.
@@ -39,6 +43,9 @@ func hinted(err error) error {
 
 func readPrivate(text, password []byte) (crypto.Signer, error) {
 	block := firstKey(text)
+	if block == nil && publicLine(text) {
+		return nil, errext.WithHint(ErrPublic, publicHint)
+	}
 	if block == nil {
 		return nil, errext.WithHint(errors.New("it holds no PEM text of a key"), "make one with: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem")
 	}
@@ -54,6 +61,23 @@ func readPrivate(text, password []byte) (crypto.Signer, error) {
 		return nil, err
 	}
 	return signer, nil
+}
+
+const publicHint = "signing needs the private key, verifying the public one"
+
+// publicLine tells a public key on one line, as ssh writes it: its kind, and the base64
+// of a string whose length is written in four bytes, the first three of them zero (RFC 4253, section 6.6).
+func publicLine(text []byte) bool {
+	fields := bytes.Fields(text)
+	if len(fields) < 2 || !bytes.HasPrefix(fields[1], []byte("AAAA")) {
+		return false
+	}
+	for _, kind := range []string{"ssh-", "ecdsa-sha2-", "sk-ssh-", "sk-ecdsa-"} {
+		if bytes.HasPrefix(fields[0], []byte(kind)) {
+			return true
+		}
+	}
+	return false
 }
 
 // firstKey skips the curve parameters that openssl ecparam writes before a key.
@@ -83,7 +107,7 @@ func privateKey(block *pem.Block, password []byte) (any, error) {
 	case block.Type == "OPENSSH PRIVATE KEY":
 		return nil, errext.WithHint(errors.New("it is a key in the form of OpenSSH"), "convert a copy with: ssh-keygen -p -m PKCS8 -f COPY")
 	case block.Type == "PUBLIC KEY":
-		return nil, errext.WithHint(errors.New("it is a public key"), "signing needs the private key, verifying the public one")
+		return nil, errext.WithHint(ErrPublic, publicHint)
 	}
 	return nil, fmt.Errorf("it is PEM text of the kind %.40q, want PRIVATE KEY (PKCS #8) or EC PRIVATE KEY (SEC 1)", block.Type)
 }
