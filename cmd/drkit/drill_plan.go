@@ -118,11 +118,19 @@ type planPage struct {
 	Notes        []string       `json:"notes,omitempty"` // what the checks saw that is no problem
 }
 
-// plannedConsent is who has to approve; Counting is null when nobody looked.
+// plannedConsent is who has to approve; Counting and Void are null when nobody looked.
 type plannedConsent struct {
-	Required int       `json:"required"`
-	People   []string  `json:"people"`
-	Counting *[]string `json:"counting"`
+	Required int            `json:"required"`
+	People   []string       `json:"people"`
+	Counting *[]string      `json:"counting"`
+	Void     *[]voidConsent `json:"counting_nothing"`
+}
+
+// voidConsent is an approval of the ledger that would count nothing in this run.
+type voidConsent struct {
+	Approver string `json:"approver"`
+	Record   uint64 `json:"record"`
+	Why      string `json:"why"`
 }
 
 type planProblem struct {
@@ -169,13 +177,15 @@ func (d *drillPlan) page(start drill.RunStarted, world *step.World, problems []d
 	if problems == nil {
 		return p
 	}
-	p.Problems, p.Approvals.Counting = &[]planProblem{}, &[]string{}
+	p.Problems, p.Approvals.Counting, p.Approvals.Void = &[]planProblem{}, &[]string{}, &[]voidConsent{}
 	for _, x := range problems {
 		*p.Problems = append(*p.Problems, planProblem{x.Step, x.What, x.Hint})
 	}
 	for _, a := range start.Approvals {
 		if a.Why == "" {
 			*p.Approvals.Counting = append(*p.Approvals.Counting, a.Approver)
+		} else {
+			*p.Approvals.Void = append(*p.Approvals.Void, voidConsent{a.Approver, a.Record, a.Why})
 		}
 	}
 	return p
@@ -213,6 +223,9 @@ func (d *drillPlan) print(s *streams, p planPage) error {
 		fmt.Fprintf(&b, "approvals  %d of %s\n", p.Approvals.Required, cmp.Or(strings.Join(p.Approvals.People, ", "), "nobody: approvals.keys is empty"))
 		if p.Approvals.Counting != nil {
 			fmt.Fprintf(&b, "           so far: %s\n", cmp.Or(strings.Join(*p.Approvals.Counting, ", "), "none"))
+			for _, a := range *p.Approvals.Void {
+				fmt.Fprintf(&b, "           counting nothing: record %d by %s: %s\n", a.Record, a.Approver, a.Why)
+			}
 		}
 	}
 	b.WriteString("\n")
