@@ -366,9 +366,11 @@ type TrafficWindow struct {
 	Began    Stamp          `json:"-"`                   // From with its process, as the fold knows it
 }
 
-// Note is a sentence for the report: a thing that the run does not claim.
+// Note is a sentence for the report: a thing that the run does not claim. With Waits it
+// is what its step waits for: of interest while it waits, and no word on the result.
 type Note struct {
-	Text string `json:"text"`
+	Text  string `json:"text"`
+	Waits bool   `json:"waits,omitempty"`
 }
 
 // Progress tells how far long work is.

@@ -196,7 +196,11 @@ func foldTraffic(r *Run, e Event, w TrafficWindow) {
 	r.Traffic = append(r.Traffic, w)
 }
 
-func foldNote(r *Run, _ Event, n Note) {
+func foldNote(r *Run, e Event, n Note) {
+	if s := r.step(e.Step); n.Waits && s != nil {
+		s.Waits = n.Text
+		return
+	}
 	if !slices.Contains(r.Notes, n.Text) {
 		r.Notes = append(r.Notes, n.Text)
 	}

@@ -62,6 +62,7 @@ type StepState struct {
 	Attempts       int
 	Error, Hint    string
 	Status         int
+	Waits          string // what it waited for last, as it said so itself
 }
 
 // Running says that an attempt of the step is under way.

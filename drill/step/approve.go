@@ -60,7 +60,7 @@ func (a approve) Do(ctx context.Context, s playbooks.Step, sc drill.Scope) error
 			if t.Enough() {
 				return true, nil
 			}
-			if err := sc.Emit(drill.TypeNote, drill.Note{Text: fmt.Sprintf("%s; the step waits %v for them; on a machine that reaches the ledger: %s", text, s.Timeout, command)}); err != nil {
+			if err := sc.Emit(drill.TypeNote, drill.Note{Waits: true, Text: fmt.Sprintf("%s; the step waits %v for them; on a machine that reaches the ledger: %s", text, s.Timeout, command)}); err != nil {
 				return false, err
 			}
 		}

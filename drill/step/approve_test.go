@@ -68,6 +68,9 @@ func TestApproveWaits(t *testing.T) {
 	if len(r.Approvals) != 3 || r.Approvals[2].Why == "" {
 		t.Errorf("%+v", r.Approvals)
 	}
+	if len(r.Notes) != 0 || !strings.Contains(r.Steps[0].Waits, "1 of 2 approvals (mei)") {
+		t.Errorf("what the step waited for is no note of the result: %q, %q", r.Notes, r.Steps[0].Waits)
+	}
 }
 
 // TestApproveHolds: too few people until the time is up hold the run, and nothing after

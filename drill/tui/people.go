@@ -69,6 +69,9 @@ func (m *model) asks(s *drill.StepState, width int) []string {
 	}
 	lines := each(m.pen.wrap("▸ "+m.pen.clean(s.ID)+" waits for ", who, width, 2), m.pen.warn)
 	lines = append(lines, m.pen.wrap("  ", s.Text, width, 3)...)
+	if s.Waits != "" {
+		lines = append(lines, m.pen.wrap("  so far: ", s.Waits, width, 2)...)
+	}
 	switch {
 	case m.canGoAhead() && s.Kind == kindApprove:
 		lines = append(lines, m.pen.fit("  g: approve plan "+short(m.run.Plan.PlanHash), width))

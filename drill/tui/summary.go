@@ -26,6 +26,7 @@ func Summary(r *drill.Run, width int) string {
 	s.verdict()
 	s.clock()
 	s.proofs()
+	s.approvals()
 	s.results()
 	s.left()
 	return s.String()
@@ -126,6 +127,34 @@ func (s *summary) proofs() {
 		}
 		prefix = "        "
 	}
+}
+
+// approvals name who approved the plan, and what counted nothing.
+func (s *summary) approvals() {
+	prefix := "people  "
+	for _, a := range s.run.Approvals {
+		if a.Why != "" {
+			s.add(prefix+"✗ ", fmt.Sprintf("the approval by %s in record %d of the ledger counts nothing: %s", a.Approver, a.Record, a.Why))
+		} else {
+			s.add(prefix+"✓ ", approvedBy(a))
+		}
+		prefix = "        "
+	}
+}
+
+// approvedBy is an approval that counted: whose, of which change, and how it is known.
+func approvedBy(a drill.Approval) string {
+	text := "approved by " + a.Approver
+	if a.ChangeRef != "" {
+		text += ", change " + a.ChangeRef
+	}
+	if a.Record > 0 {
+		text += fmt.Sprintf(", record %d of the ledger", a.Record)
+	}
+	if a.Self {
+		text += ", the operator's own"
+	}
+	return text + ": " + a.Method
 }
 
 // results count the steps and gates, and name those that did not pass. The

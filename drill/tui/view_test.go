@@ -379,3 +379,28 @@ func TestSummaries(t *testing.T) {
 		t.Errorf("an empty run: %q", got)
 	}
 }
+
+// TestSummaryNamesApprovers: who approved a live run, in which record and for which change,
+// and what counted nothing.
+func TestSummaryNamesApprovers(t *testing.T) {
+	r := &drill.Run{ID: "R1", Approvals: []drill.Approval{
+		{Approver: "mei", Method: "ssh-ed25519", ChangeRef: "CHG-7", Record: 3},
+		{Approver: "kim", Method: drill.MethodTyped, Self: true},
+		{Approver: "eve", Method: "ssh-ed25519", Record: 4, Why: "drkit.yaml does not know its key"},
+	}}
+	got := strings.Join(strings.Fields(Summary(r, 200)), " ")
+	for _, want := range []string{"✓ approved by mei, change CHG-7, record 3 of the ledger", "✓ approved by kim, the operator's own: typed by the operator, not authenticated", "✗ the approval by eve in record 4 of the ledger counts nothing: drkit.yaml does not know its key"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it does not say %q: %s", want, got)
+		}
+	}
+}
+
+// TestWaitsForApprovals: while the step waits, the screen says what is missing.
+func TestWaitsForApprovals(t *testing.T) {
+	m := newModel(Options{NoColor: true}, false)
+	s := &drill.StepState{StepPlan: drill.StepPlan{ID: "approve", Kind: kindApprove, Who: "two people"}, Waits: "1 of 2 approvals (mei)"}
+	if got := strings.Join(m.asks(s, 80), "\n"); !strings.Contains(got, "1 of 2 approvals (mei)") {
+		t.Errorf("%q", got)
+	}
+}
