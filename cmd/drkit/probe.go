@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"drkit/drill/probe"
 	"drkit/internal/errext"
 	"drkit/internal/openai"
+	"drkit/internal/service"
 	"drkit/manifest"
 	"drkit/manifest/probes"
 )
@@ -71,7 +75,8 @@ answers: token ids, rendered chats, greedy tokens with log probabilities, each
 adapter, an offered tool and JSON mode where the model has them, one prompt that is
 longer than the unscaled positions. The recording is bound to the model and engine
 parts of the release, which are read from drkit.yaml's sources. Each question is asked
-twice: answers that are not stable are refused.
+twice: answers that are not stable are refused. The folder of engine.probes is made
+when it is missing; that the file can be written is seen before the engine is asked.
 
 An endpoint whose release is not known is refused (status 3). It is known where the
 engine runs on this machine and names the absolute folders that it serves: their files
@@ -125,7 +130,7 @@ func runProbeRecord(ctx context.Context, s *streams, o recordOptions) error {
 	if err := probes.Encode(&data, set); err != nil {
 		return err
 	}
-	if err := replaceOwn(o.Out, data.Bytes(), `"drkit.probes/`); err != nil {
+	if err := replaceOwn(o.Out, data.Bytes(), probesMark); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Err, "%d probes of %s recorded to %s; that it serves this release: %s\n", len(set.Probes), set.Engine, o.Out, basis)
@@ -142,6 +147,9 @@ func (o *recordOptions) subject(ctx context.Context, s *streams) (*manifest.Mani
 		if o.Out == "" {
 			return nil, usage(errors.New("no file to write to"), "give -o FILE")
 		}
+		if err := checkFile("-o", o.Out, probesMark); err != nil {
+			return nil, err
+		}
 		c, _, err := chooseRelease(ctx, s, o.serviceOption, o.releaseOption, o.progressOption)
 		return c.manifest, err
 	}
@@ -153,16 +161,31 @@ func (o *recordOptions) subject(ctx context.Context, s *streams) (*manifest.Mani
 	if err != nil {
 		return nil, err
 	}
-	if o.Out == "" {
-		if svc.Engine.Probes.IsZero() {
-			return nil, usage(errors.New("no file to write to"), "name one as engine.probes in "+svc.File+", or give -o FILE")
-		}
-		o.Out = svc.Engine.Probes.Path
+	if err := o.target(svc); err != nil {
+		return nil, err
 	}
 	meter := newMeter(s, mode)
 	defer meter.close()
 	m, _, err := buildRelease(ctx, svc, meter.progress())
 	return m, err
+}
+
+// target sees that the recording can be written, before the sources are hashed and
+// the engine is asked. The folder of engine.probes is made where it alone is missing:
+// drkit init names one that nothing else makes.
+func (o *recordOptions) target(svc *service.Service) error {
+	if o.Out != "" {
+		return checkFile("-o", o.Out, probesMark)
+	}
+	if svc.Engine.Probes.IsZero() {
+		return usage(errors.New("no file to write to"), "name one as engine.probes in "+svc.File+", or give -o FILE")
+	}
+	o.Out = svc.Engine.Probes.Path
+	dir := filepath.Dir(o.Out)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
+		return errext.WithHint(fmt.Errorf("engine.probes: making the folder %s: %w", dir, err), "see that "+filepath.Dir(dir)+" may be written to, or give -o FILE")
+	}
+	return checkFile("engine.probes", o.Out, probesMark)
 }
 
 func readQuestions(path string) ([]string, error) {

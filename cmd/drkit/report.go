@@ -35,6 +35,7 @@ var reportMarks = map[string]string{"junit": "<testsuites", "sarif": "sarif", "m
 // What the beginnings of other files show that drkit writes.
 const (
 	resultMark   = `"drkit.verify/`
+	probesMark   = `"drkit.probes/`
 	metricsMark  = "drkit_"
 	bundleMark   = "application/vnd.dev.sigstore.bundle"
 	backfillMark = `"ConfirmationRequired"`
