@@ -35,6 +35,7 @@ type Cost struct {
 // asked for. The listings that it rests on were made.
 type Estimate struct {
 	Level  Level         `json:"level"`
+	Sample Sample        `json:"sample,omitzero"` // that was asked for; places that hold no checksums are read whole all the same
 	Costs  []Cost        `json:"places"`
 	Errors []ObjectError `json:"errors"` // what could not be listed is not counted
 }
@@ -68,7 +69,7 @@ func estimate(o Options, places []*counting, verify func(Options) (Result, error
 	if err != nil {
 		return Estimate{}, err
 	}
-	e := Estimate{Level: r.Level, Errors: []ObjectError{}}
+	e := Estimate{Level: r.Level, Sample: o.Sample, Errors: []ObjectError{}}
 	for _, p := range places {
 		e.Costs = append(e.Costs, p.total())
 	}
@@ -258,7 +259,11 @@ func (e Estimate) Lines(prices func(Cost) *Prices) []string {
 	var lines []string
 	for _, c := range e.Costs {
 		if c.Local {
-			lines = append(lines, fmt.Sprintf("%s: at most %d bytes read from disk", c.Place, c.Bytes))
+			line := fmt.Sprintf("%s: at most %d bytes read from disk", c.Place, c.Bytes)
+			if !e.Sample.IsZero() {
+				line += "; directories hold no checksums, so the sample saves nothing"
+			}
+			lines = append(lines, line)
 			continue
 		}
 		p := prices(c)

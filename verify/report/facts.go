@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,11 +23,12 @@ func Facts(r verify.Result) []string {
 	if !r.Shard.IsZero() {
 		facts = append(facts, fmt.Sprintf("this is shard %s, %d of %d objects: of the others it says nothing, until drkit verify merge puts all shards together", r.Shard, r.Subjects, r.Total))
 	}
-	if r.Sample != nil {
+	switch {
+	case r.Sample == nil:
+	case allRead(r):
+		facts = append(facts, "directories hold no checksums: every object whose name and size agree was read in full, the sample saves nothing")
+	default:
 		facts = append(facts, r.Sample.Claim())
-		if allRead(r) {
-			facts = append(facts, "here the others were read too, as the place holds no checksums: the verdicts on them rest on that")
-		}
 	}
 	if n := r.Resumed.Objects; n > 0 {
 		facts = append(facts, fmt.Sprintf("taken over from an interrupted verification: %d, the first compared at %s; each object's state is what it was then", n, r.Resumed.Since.Format(time.RFC3339)))
@@ -37,11 +37,23 @@ func Facts(r verify.Result) []string {
 	return append(facts, r.Notes...)
 }
 
-// allRead says that the verdict on every object rests on its bytes, though only a
-// sample was asked for: a directory is always read.
+// allRead says that every verdict rests on the bytes, or on another name or size,
+// though only a sample was asked for: a directory is always read.
 func allRead(r verify.Result) bool {
-	return len(r.Errors) == 0 && r.Sample.Read < r.Sample.Objects &&
-		!slices.ContainsFunc(r.Gaps, func(g verify.Gap) bool { return !g.IsImage() && g.Evidence != store.Content })
+	if len(r.Errors) > 0 || r.Sample.Read >= r.Sample.Objects {
+		return false
+	}
+	read := 0
+	for _, g := range r.Gaps {
+		switch {
+		case g.IsImage() || g.Verdict == verify.Missing || g.Verdict == verify.Extra || g.Verdict == verify.Diverged && g.Evidence == store.Size:
+		case g.Evidence == store.Content:
+			read++
+		default:
+			return false
+		}
+	}
+	return read > 0
 }
 
 func compared(r verify.Result) string {
