@@ -46,7 +46,7 @@ var table = map[string][]string{
 	"manifest/oms":          {"manifest/digest"},
 	"manifest/export":       {"manifest", "manifest/model", "manifest/digest", "manifest/oms"},
 	"verify":                {"manifest", "manifest/digest", "manifest/release", "internal/store"},
-	"verify/report":         {"manifest", "verify", "internal/store", "internal/report"},
+	"verify/report":         {"manifest", "verify", "verify/batch", "internal/store", "internal/report"},
 	"verify/batch":          {"verify", "internal/store", "manifest/digest"},
 	"verify/metrics":        {"verify", "internal/store"},
 	"replicate":             {"verify", "manifest", "manifest/digest", "manifest/region", "manifest/release", "internal/store"},

@@ -15,6 +15,7 @@ import (
 	"drkit/internal/errext"
 	"drkit/internal/store"
 	"drkit/verify"
+	"drkit/verify/batch"
 )
 
 // verdicts in the order in which they are told, gravest first.
@@ -180,9 +181,20 @@ func next(results []verify.Result) string {
 	case count(verify.Extra) > 0:
 		return "look at what is extra: the first place does not hold it"
 	case count(verify.NotComparable, verify.Present) > 0:
-		return "drkit verify --level content reads the bytes"
+		return verifyCommand(results) + " --level content reads the bytes"
 	}
 	return nextImage(results)
+}
+
+// verifyCommand is what verified, so that it can be typed again: two places are named
+// as they were given, a release comes from drkit.yaml.
+func verifyCommand(results []verify.Result) string {
+	for _, r := range results {
+		if r.Release == "" && r.Source != "" && len(r.Open()) > 0 {
+			return fmt.Sprintf("drkit verify %s %s", batch.Quote(r.Source), batch.Quote(r.Region))
+		}
+	}
+	return "drkit verify"
 }
 
 // nextImage is what mends the first image that does not hold.

@@ -48,11 +48,11 @@ func Rows(r verify.Result) []report.Row {
 	var rows []report.Row
 	for _, g := range r.Open() {
 		if g.Accepted {
-			rows = append(rows, acceptedRow(g, suite, prefix))
+			rows = append(rows, acceptedRow(g, suite, prefix, hint(r, g)))
 			continue
 		}
 		rows = append(rows, report.Row{ID: ruleID(string(g.Verdict)), Group: string(g.Verdict), Suite: suite, Level: report.Error,
-			Title: "Parity: " + string(g.Verdict), Subject: prefix + g.Subject, Message: message(g), Hint: hint(g)})
+			Title: "Parity: " + string(g.Verdict), Subject: prefix + g.Subject, Message: message(g), Hint: hint(r, g)})
 	}
 	for _, e := range r.Errors {
 		rows = append(rows, report.Row{ID: ruleID(troubleGroup), Group: troubleGroup, Suite: suite, Level: report.Error, Trouble: true,
@@ -78,14 +78,35 @@ func message(g verify.Gap) string {
 }
 
 // hint says what to do, and how to know more surely.
-func hint(g verify.Gap) string {
-	return strings.Join(slices.DeleteFunc([]string{g.Hint, Raise(g)}, func(s string) bool { return s == "" }), "; ")
+func hint(r verify.Result, g verify.Gap) string {
+	return strings.Join(slices.DeleteFunc([]string{cmp.Or(g.Hint, mend(r, g)), Raise(g)}, func(s string) bool { return s == "" }), "; ")
+}
+
+// mend says what mends a gap that nothing more is known of, in the words of next: ""
+// where only the evidence is wanting, and of images, whose own hints say it.
+func mend(r verify.Result, g verify.Gap) string {
+	release := r.Release != ""
+	switch {
+	case g.IsImage():
+		return ""
+	case (g.Verdict == verify.Missing || g.Verdict == verify.Diverged) && release:
+		return "drkit replicate copies what is missing or diverged, and verifies again"
+	case g.Verdict == verify.Missing || g.Verdict == verify.Diverged:
+		return "copy it from the first place, and verify again"
+	case g.Verdict == verify.Extra && release:
+		return "look at it: drkit replicate --delete-extra removes it, or build a release that lists it"
+	case g.Verdict == verify.Extra && r.Count(verify.Extra) == len(r.Gaps):
+		return "nothing was found in the first place: check its name, and remove nothing before"
+	case g.Verdict == verify.Extra:
+		return "look at it: the first place does not hold it"
+	}
+	return ""
 }
 
 // acceptedRow is a gap that the user takes as it is: waived, and never a pass.
-func acceptedRow(g verify.Gap, suite, prefix string) report.Row {
+func acceptedRow(g verify.Gap, suite, prefix, hint string) report.Row {
 	return report.Row{ID: ruleID(string(g.Verdict)), Group: string(g.Verdict), Suite: suite, Level: report.Error,
-		Title: "Parity: " + string(g.Verdict), Subject: prefix + g.Subject, Message: message(g), Hint: hint(g), Waived: "accepted on the command line (--accept)"}
+		Title: "Parity: " + string(g.Verdict), Subject: prefix + g.Subject, Message: message(g), Hint: hint, Waived: "accepted on the command line (--accept)"}
 }
 
 // Properties are facts about results for the forms that have a place for them.
