@@ -209,10 +209,10 @@ func gravestFirst(all []manifest.Finding) []manifest.Finding {
 func notes(svc *service.Service) []manifest.Finding {
 	var all []manifest.Finding
 	for _, n := range svc.Unused() {
-		all = append(all, manifest.Finding{Rule: "drkit.yaml", Severity: manifest.Info, Part: "service", Path: svc.File, Line: n.Line, Field: n.Path, Message: n.Text})
+		all = append(all, manifest.Finding{Rule: rules.Settings.ID, Severity: manifest.Info, Part: "service", Path: svc.File, Line: n.Line, Field: n.Path, Message: n.Text})
 	}
 	if p := svc.Engine.Probes; !p.IsZero() && !exists(p.Path) {
-		all = append(all, manifest.Finding{Rule: "drkit.yaml", Severity: manifest.Degraded, Part: "service", Path: svc.File, Field: "engine.probes",
+		all = append(all, manifest.Finding{Rule: rules.Settings.ID, Severity: manifest.Degraded, Part: "service", Path: svc.File, Field: "engine.probes",
 			Message: p.Raw + " is not there: the release has no recorded probes, and no drill can judge its answers", Hint: "record them with drkit probe record, or correct the name"})
 	}
 	return all

@@ -34,6 +34,11 @@ func All() []Rule {
 		quantizationRules, adapterRules, draftRules, engineRules, servingRules, probeRules, deployRules, podRules, lockRules, regionRules, fileRules, sourceRules)
 }
 
+// Settings is what is said of drkit.yaml itself, beside the rules of a manifest: whoever
+// read the file raises it.
+var Settings = Rule{ID: "drkit.yaml", Severity: manifest.Degraded, Title: "drkit.yaml names what is not there or not used",
+	Sentence: "What drkit.yaml names is there, and this version of drkit uses it."}
+
 // Check applies every rule to a manifest. The findings come gravest first.
 func Check(m *manifest.Manifest) []manifest.Finding {
 	v := newView(m)

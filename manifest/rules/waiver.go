@@ -57,4 +57,4 @@ func Fails(findings []manifest.Finding, strict bool) bool {
 }
 
 // anchor is the HTML anchor of a rule's section in docs/rules.md.
-func anchor(id string) string { return strings.ToLower(id) }
+func anchor(id string) string { return strings.ReplaceAll(strings.ToLower(id), ".", "") }
