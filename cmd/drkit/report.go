@@ -78,8 +78,12 @@ func checkReports(specs []string, allowed ...string) error {
 	seen := map[string]bool{}
 	for _, spec := range specs {
 		form, path, file := strings.Cut(spec, "=")
+		hint := "use one of: " + strings.Join(forms, ", ")
+		if form == "json" { // no form of these: the result itself
+			hint += "; JSON is printed with --output json, and verify writes it with --result FILE"
+		}
 		if !slices.Contains(allowed, form) || file == (form == "github") || file && path == "" {
-			errs = append(errs, usage(fmt.Errorf("--report %q is not known", spec), "use one of: "+strings.Join(forms, ", ")))
+			errs = append(errs, usage(fmt.Errorf("--report %q is not known", spec), hint))
 			continue
 		}
 		key := filepath.Clean(path)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"drkit/internal/errext"
 	"drkit/internal/store"
 )
 
@@ -36,6 +37,13 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[store.Object,
 	}
 }
 
+// noDirectory is the root that is not there. It is a store.ErrNotFound whose words would
+// say it twice.
+type noDirectory string
+
+func (d noDirectory) Error() string { return "the directory " + string(d) + " does not exist" }
+func (noDirectory) Unwrap() error   { return store.ErrNotFound }
+
 // ancestors describes the root and every folder above it, to which a link would
 // be a loop.
 func (s *Store) ancestors() ([]fs.FileInfo, error) {
@@ -44,7 +52,7 @@ func (s *Store) ancestors() ([]fs.FileInfo, error) {
 		real, err = filepath.Abs(real)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the directory %s does not exist: %w", s.root, store.ErrNotFound)
+		return nil, errext.WithHint(noDirectory(s.root), "check the path; a place that is to be compared while it is empty has to be made first")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the directory %s: %w", s.root, err)
