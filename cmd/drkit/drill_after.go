@@ -224,8 +224,16 @@ journal that contradicts itself is refused (status 6).`,
 	o.addFlags(c)
 	o.progressOption.addFlags(c)
 	c.Flags().StringArrayVar(&o.Reports, "report", nil, "also write the result: markdown=PATH, html=PATH, json=PATH or junit=PATH (repeatable)")
-	c.Flags().Float64Var(&o.Speed, "speed", 0, "play it on the screen, so many times faster than it was; 0 prints the report alone")
+	c.Flags().Float64Var(&o.Speed, "speed", 0, "play it on stderr, as --progress says, so many times faster than it was; 0 prints the report alone")
 	return c
+}
+
+// plays refuses a way to show progress where nothing is played: it would be ignored.
+func (o afterOptions) plays() error {
+	if o.Speed > 0 || o.Progress == "auto" || o.Progress == "quiet" {
+		return nil
+	}
+	return usage(fmt.Errorf("--progress %s shows a run that is played, and without --speed none is", o.Progress), "give --speed 1 to play it as fast as it was, or leave --progress away for the report alone")
 }
 
 func runDrillReplay(ctx context.Context, s *streams, o afterOptions) error {
@@ -234,6 +242,9 @@ func runDrillReplay(ctx context.Context, s *streams, o afterOptions) error {
 	}
 	mode, err := o.mode(s)
 	if err != nil {
+		return err
+	}
+	if err := o.plays(); err != nil {
 		return err
 	}
 	reports, err := parseReports(o.Reports)
