@@ -61,7 +61,7 @@ Status 4: a check did not see its fault, or the sound recovery was red.`,
 	o.outputOption.addFlags(c)
 	o.progressOption.addFlags(c)
 	c.Flags().StringVar(&o.Target, "target", "", "region whose copy is tried too (needed when there are several)")
-	c.Flags().StringArrayVar(&o.Only, "case", nil, "only this case and the sound one (repeatable); the result is not kept")
+	c.Flags().StringArrayVar(&o.Only, "case", nil, "only this case on the built-in model and the sound one (repeatable); the result is not kept")
 	c.Flags().Int64Var(&o.MaxMiB, "max-copy", 512, "largest scratch copy of the target's release, in MiB; 0: none")
 	return c
 }
@@ -98,7 +98,7 @@ func runDrillSelfTest(ctx context.Context, s *streams, o selfTestOptions) (err e
 	}
 	res, err := selftest.Run(ctx, in)
 	if errors.Is(err, selftest.ErrUnknownCase) {
-		return usage(err, "the cases are "+strings.Join(selftest.Names(), ", "))
+		return usage(err, "the cases are "+strings.Join(selftest.Names(), ", ")+"; own-* are cases on the copy of the service, and run with all the others, without --case")
 	}
 	if err != nil {
 		return err
