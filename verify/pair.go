@@ -72,12 +72,17 @@ func hiddenIn(ctx context.Context, p *place) func(below string) bool {
 	}
 }
 
+// marksFolder reports whether an object only marks a folder in a bucket.
+func marksFolder(below string, o store.Object) bool {
+	return strings.HasSuffix(below, "/") && o.Size == 0
+}
+
 // pairs makes a subject of each object in want.
 func pairs(want, got *place) []subject {
 	all := make([]subject, 0, len(want.objects))
 	for below, object := range want.objects {
-		if strings.HasSuffix(below, "/") && object.Size == 0 {
-			continue // marks a folder in a bucket
+		if there := got.objects[below]; marksFolder(below, object) && there.Size == 0 {
+			continue // an object of that key with content is compared with it: it is no mark
 		}
 		id := identityOf(want.Store, object)
 		mark := fmt.Sprintf("%s %s %d", id.Version, id.ETag, id.ModTime.UnixNano())

@@ -1,15 +1,19 @@
 package verify_test
 
 import (
+	"crypto/md5"
+	"encoding/hex"
 	"maps"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"drkit/internal/errext"
 	"drkit/internal/store"
 	"drkit/internal/store/dir"
 	"drkit/internal/store/mem"
+	"drkit/manifest/digest"
 	"drkit/verify"
 )
 
@@ -50,6 +54,48 @@ func TestPairFollowsLinksOfACacheSnapshot(t *testing.T) {
 	r, err := verify.Pair(t.Context(), verify.Copy{Store: a}, verify.Copy{Store: fillDir(t, map[string]string{"tokenizer.json": "tokens"})}, verify.Options{})
 	if err != nil || !r.Holds() || r.Compared != 1 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// inBucket is a bucket whose ETags are MD5s, and which takes keys that no folder can hold.
+func inBucket(files map[string]string) *bucket {
+	b := newBucket()
+	for key, content := range files {
+		sum := md5.Sum([]byte(content))
+		etag := hex.EncodeToString(sum[:])
+		b.objects[key] = store.Object{Key: key, Size: int64(len(content)), ETag: etag, ModTime: time.Unix(1750000000, 0), Sums: []store.Sum{{Digest: digest.Digest{Algorithm: digest.MD5, Hex: etag}, Evidence: store.Claimed}}}
+		b.data[key] = []byte(content)
+	}
+	return b
+}
+
+// A key that ends in a slash marks a folder only where nothing is in the object, on
+// both sides.
+func TestPairOfFolderMarks(t *testing.T) {
+	for name, c := range map[string]struct {
+		source, target map[string]string
+		want           map[string]verify.Verdict
+	}{
+		"both":           {map[string]string{"m": "1", "d/": ""}, map[string]string{"m": "1", "d/": ""}, map[string]verify.Verdict{"m": verify.Match}},
+		"source alone":   {map[string]string{"m": "1", "d/": ""}, map[string]string{"m": "1"}, map[string]verify.Verdict{"m": verify.Match}},
+		"content behind": {map[string]string{"m": "1", "d/": ""}, map[string]string{"m": "1", "d/": "evil"}, map[string]verify.Verdict{"m": verify.Match, "d/": verify.Diverged}},
+		"content before": {map[string]string{"m": "1", "d/": "good"}, map[string]string{"m": "1", "d/": ""}, map[string]verify.Verdict{"m": verify.Match, "d/": verify.Diverged}},
+	} {
+		for _, level := range []verify.Level{verify.Presence, verify.Checksum, verify.ByContent} {
+			r, err := verify.Pair(t.Context(), verify.Copy{Store: inBucket(c.source)}, verify.Copy{Store: inBucket(c.target)}, verify.Options{Level: level})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := verdicts(r)
+			for k, v := range got {
+				if v == verify.Present {
+					got[k] = verify.Match // all that presence says
+				}
+			}
+			if !maps.Equal(got, c.want) {
+				t.Errorf("%s at %s: %v, want %v", name, level, got, c.want)
+			}
+		}
 	}
 }
 

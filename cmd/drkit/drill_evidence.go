@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
@@ -108,7 +109,7 @@ func (p evidencePlace) file() string {
 
 func (o *verifyEvidenceOptions) place() (evidencePlace, error) {
 	info, err := os.Stat(o.Run)
-	if o.Run == "" || err != nil {
+	if o.Run == "" || err != nil || isRun(o.Run) { // a file of that name does not stand for the run
 		dir, err := o.runs()
 		return evidencePlace{dir: dir, run: o.Run}, err
 	}
@@ -123,9 +124,11 @@ func (o *verifyEvidenceOptions) place() (evidencePlace, error) {
 	if !info.IsDir() {
 		folder = filepath.Dir(path)
 	}
-	_, noID := ulid.ParseStrict(filepath.Base(folder))
 	runs := filepath.Dir(folder)
-	switch inside := noID == nil && filepath.Base(runs) == "runs"; {
+	switch inside := isRun(filepath.Base(folder)) && filepath.Base(runs) == "runs"; {
+	case inside && !info.IsDir() && !slices.Contains([]string{evidence.FileName, ledger.FileName}, filepath.Base(path)):
+		return evidencePlace{}, usage(fmt.Errorf("%s is not what a run's evidence is in: the run is judged by %s and %s beside it", o.Run, evidence.FileName, ledger.FileName),
+			"name the run's folder; or move the file elsewhere, and it is judged alone")
 	case inside:
 		return evidencePlace{dir: filepath.Dir(runs), run: filepath.Base(folder)}, nil
 	case !info.IsDir():
@@ -135,6 +138,11 @@ func (o *verifyEvidenceOptions) place() (evidencePlace, error) {
 		return evidencePlace{}, usage(fmt.Errorf("%s is neither a folder of runs nor the folder of a run", o.Run), "name a run.dir (it holds runs/), runs/RUN in it, or an evidence.json")
 	}
 	return evidencePlace{dir: path}, nil
+}
+
+func isRun(name string) bool {
+	_, err := ulid.ParseStrict(name)
+	return err == nil
 }
 
 func (o *verifyEvidenceOptions) examine(ctx context.Context, s *streams, p evidencePlace) (*evidenceResult, error) {

@@ -14,6 +14,7 @@ import (
 
 	"drkit/drill"
 	"drkit/drill/ledger"
+	"drkit/internal/errext"
 )
 
 // Options say what Check looks at.
@@ -130,10 +131,20 @@ func find(dirs []string) (map[string]string, error) {
 			return nil, lost(err)
 		}
 		for _, run := range all {
+			if other, twice := places[run]; twice && !sameFolder(ledger.Dir(other, run), ledger.Dir(dir, run)) {
+				return nil, errext.WithHint(errext.WithStatus(fmt.Errorf("run %s lies in %s and in %s: which of them is meant is not known", run, other, dir), errext.Usage),
+					"name only one of the two folders")
+			}
 			places[run] = dir
 		}
 	}
 	return places, nil
+}
+
+func sameFolder(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(x, y)
 }
 
 func known(scan *ledger.Scan, places map[string]string) []string {

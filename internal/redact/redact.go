@@ -37,7 +37,8 @@ var shapes = []shape{
 	{regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{30,}\b`), []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}},
 	{regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}`), []string{"bearer"}},
 	{regexp.MustCompile(`(?i)(\bbasic\s+)[A-Za-z0-9+/=]{16,}`), []string{"basic"}},
-	{regexp.MustCompile(`([a-z][a-z0-9+.-]*://)[^/\s:@"'\\]*:[^/\s@"'\\]+@`), []string{"://"}},
+	{regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://)[^/\s:@"'\\]*:[^/\s@"'\\]+@`), []string{"://"}},
+	{regexp.MustCompile(`(?i)(https?://)[^/\s@"'\\]+@`), []string{"://"}}, // a token alone
 	{regexp.MustCompile(`(?i)([?&](?:X-Amz-Signature|X-Amz-Security-Token|X-Amz-Credential|sig|token|access_token)=)[^&\s"'\\]+`), []string{"x-amz-", "sig=", "token="}},
 	{regexp.MustCompile(`(?i)((?:aws_secret_access_key|aws_session_token|api[_-]?key|secret[_-]?key|password|passwd)["']?\s*[:=]\s*["']?)[^\s"',}&\\]{6,}`), []string{"aws_secret_access_key", "aws_session_token", "api_key", "api-key", "apikey", "secret_key", "secret-key", "secretkey", "passw"}},
 	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), []string{"private key"}},

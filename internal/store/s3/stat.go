@@ -149,6 +149,9 @@ func (s *Store) attributes(ctx context.Context, o store.Object) ([]store.Piece, 
 		for _, p := range out.ObjectParts.Parts {
 			pieces = append(pieces, store.Piece{Size: aws.ToInt64(p.Size), Sums: stated{CRC32: p.ChecksumCRC32, CRC32C: p.ChecksumCRC32C, CRC64NVME: p.ChecksumCRC64NVME, SHA256: p.ChecksumSHA256}.set()})
 		}
+		if len(pieces) > partsOf(o.ETag) {
+			return nil, nil // more than it was made of, and perhaps without an end
+		}
 		next := aws.ToString(out.ObjectParts.NextPartNumberMarker)
 		if !aws.ToBool(out.ObjectParts.IsTruncated) || next == "" || next == aws.ToString(in.PartNumberMarker) || next == strconv.Itoa(0) {
 			return whole(pieces, o), nil
@@ -175,6 +178,9 @@ func (s *Store) general(ctx context.Context, key string, err error) bool {
 func whole(pieces []store.Piece, o store.Object) []store.Piece {
 	var sum int64
 	for _, p := range pieces {
+		if p.Size < 0 || p.Size > o.Size {
+			return nil
+		}
 		sum += p.Size
 	}
 	if sum != o.Size || len(pieces) != partsOf(o.ETag) {

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -174,6 +176,43 @@ func TestAttributesThatBreakTheReader(t *testing.T) {
 	}).open(t)
 	if o, err := s.Stat(t.Context(), "k"); err != nil || len(o.Parts) != 2 || o.Parts[0].Size != 100 {
 		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// Parts that cannot make up the object, and lists of them without an end, are no answer:
+// the parts are asked for one by one.
+func TestAttributesOfNoObject(t *testing.T) {
+	list := func(next string, sizes ...int64) string {
+		text := "<GetObjectAttributesResponse><ObjectParts><IsTruncated>" + strconv.FormatBool(next != "") + "</IsTruncated><NextPartNumberMarker>" + next + "</NextPartNumberMarker>"
+		for _, n := range sizes {
+			text += "<Part><Size>" + strconv.FormatInt(n, 10) + "</Size></Part>"
+		}
+		return text + "</ObjectParts></GetObjectAttributesResponse>"
+	}
+	for name, answer := range map[string]func(n int64) string{
+		"negative":     func(int64) string { return list("", -5, 109) }, // 104 in all, as the object
+		"overflowing":  func(int64) string { return list("", math.MaxInt64, math.MinInt64+105) },
+		"without end":  func(n int64) string { return list(strconv.FormatInt(n, 10), 1, 1, 1) },
+		"empty, again": func(n int64) string { return list(strconv.FormatInt(n, 10), 0) },
+	} {
+		b := start(t, loose, s3test.BucketOptions{})
+		composite(t, b, "k", digits(100), "tail")
+		var asked atomic.Int64
+		s := b.before(t, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if !r.URL.Query().Has("attributes") {
+				next.ServeHTTP(w, r)
+				return
+			}
+			n := asked.Add(1)
+			if n > 10 {
+				t.Errorf("%s: asked %d times", name, n)
+				panic(http.ErrAbortHandler)
+			}
+			w.Write([]byte(answer(n)))
+		}).open(t)
+		if o, err := s.Stat(t.Context(), "k"); err != nil || len(o.Parts) != 2 || o.Parts[0].Size != 100 {
+			t.Errorf("%s: %+v, %v", name, o, err)
+		}
 	}
 }
 
