@@ -183,7 +183,12 @@ func examineFile(path string, res *evidenceResult) error {
 		f.Where = filepath.Base(path) + " " + f.Field
 		res.Faults = append(res.Faults, f)
 	}
-	if e, err := evidence.Decode(data); err == nil && e.Outcome != nil {
+	switch e, err := evidence.Decode(data); {
+	case err != nil: // said above
+	case e.Outcome == nil:
+		res.Faults = append(res.Faults, ledger.Fault{Run: e.RunID, Where: filepath.Base(path) + " /outcome", Field: "/outcome",
+			What: "the run has no end there: nothing is proven by it", Hint: "judge the run where its journal is, or take the evidence again once it has ended"})
+	default:
 		res.Runs = append(res.Runs, evidence.RunAudit{Run: e.RunID, Verdict: e.Outcome.Verdict, Status: e.Outcome.Status, State: "alone"})
 	}
 	res.Notes = append(res.Notes, "the file was judged by itself: its outcome follows from what it says; whether that happened only its journal, the ledger or a signature can say")

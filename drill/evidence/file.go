@@ -29,6 +29,11 @@ func CheckFile(data []byte) []ledger.Fault {
 	if err := ledger.CheckSum(data, e.Sum); err != nil {
 		add("/sum", err.Error())
 	}
+	if e.Schema == Schema && len(all) == 0 {
+		if own, err := e.Encode(); err != nil || !bytes.Equal(own, data) {
+			add("", "it is not written as drkit writes it: a field is missing, stands twice, or is spelled in another way, so that readers may take it for something else")
+		}
+	}
 	for _, field := range reasonless(data, e.Unknown) {
 		add(field, "it is null, and nothing says why")
 	}
@@ -55,6 +60,11 @@ func Decode(data []byte) (*Evidence, error) {
 // contradictions compares what follows from the rest with what is written.
 func (e *Evidence) contradictions(add func(field, what string)) {
 	r := e.Run()
+	for i, in := range e.Clock.Instants {
+		if slices.ContainsFunc(e.Clock.Instants[:i], func(x Instant) bool { return x.Name == in.Name }) {
+			add(fmt.Sprintf("/clock/instants/%d", i), fmt.Sprintf("%s is stamped twice: the recovery clock has each instant once", in.Name))
+		}
+	}
 	if o := e.Outcome; o != nil {
 		want := drill.Judge(r)
 		switch {

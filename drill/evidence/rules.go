@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -65,9 +66,9 @@ func (e *Evidence) Run() *drill.Run {
 	for _, c := range e.Classes {
 		x := drill.Class{Name: c.Name, Residency: c.Residency, Share: c.Share, Router: c.Router}
 		switch {
-		case c.Verdict == nil:
 		case !c.Lawful:
-			x.Refused = c.Why
+			x.Refused = cmp.Or(c.Why, "no reason is given")
+		case c.Verdict == nil:
 		case *c.Verdict == drill.NotAffected:
 			x.Aside = c.Why
 		}

@@ -42,6 +42,21 @@ def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
 
+def once(pairs):
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError(f"a name stands twice among {sorted(k for k, _ in pairs)}")
+    return dict(pairs)
+
+
+def no_number(text):
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def parsed(raw):
+    """What JSON's specification leaves to readers is no evidence: names that stand twice, NaN, a byte order mark."""
+    return json.loads(raw.decode(), object_pairs_hook=once, parse_constant=no_number)
+
+
 def own_sum(where, raw, said):
     field = b'"sum": "' + str(said).encode() + b'"'
     if field not in raw or sha256(raw.replace(field, b'"sum": "' + ZEROS.encode() + b'"', 1)) != said:
@@ -398,7 +413,7 @@ def check_journal(raw, e):
         fault("journal", "its bytes are not those that the evidence was made from")
     before, last, end = "", {}, {}
     for n, line in enumerate(raw.splitlines(keepends=True), 1):
-        last = json.loads(line)
+        last = parsed(line)
         if not (end.get("type") == "run.finished" and last.get("type") in AFTER_THE_END):
             end = last
         if last.get("prev", "") != before:
@@ -417,7 +432,7 @@ def check_ledger(folder, e, raw, head):
     for n, name in enumerate(sorted(f for f in os.listdir(folder) if re.fullmatch(r"\d{10}\.json", f)), 1):
         with open(os.path.join(folder, name), "rb") as f:
             data = f.read()
-        r = json.loads(data)
+        r = parsed(data)
         own_sum(f"ledger {name}", data, r["sum"])
         if name != f"{n:010d}.json" or r["seq"] != n:
             fault(f"ledger {name}", f"record {n} is expected here")
@@ -451,7 +466,7 @@ def holds(path, a):
     with open(path, "rb") as f:
         raw = f.read()
     try:
-        e = json.loads(raw)
+        e = parsed(raw)
         if not str(e["schema"]).startswith("drkit.evidence/1."):
             raise ValueError(f"its schema is {e['schema']}")
         check_evidence(raw, e)
