@@ -86,7 +86,7 @@ type backfillJob struct {
 }
 
 func runAdvise(ctx context.Context, s *streams, o adviseOptions) error {
-	if err := errors.Join(o.outputOption.check(), o.reportOption.check()); err != nil {
+	if err := errors.Join(o.outputOption.check(), o.reportOption.check(), checkFile("--backfill", o.Backfill, backfillMark)); err != nil {
 		return err
 	}
 	mode, err := o.mode(s)
@@ -334,7 +334,7 @@ func (o adviseOptions) print(s *streams, svc *service.Service, a advised) error 
 	status := errext.Status(a.Status)
 	lost := o.write(s, adviseResult(svc, a))
 	if a.Backfill != nil && o.Backfill != "" {
-		lost = errors.Join(lost, replaceOwn(o.Backfill, []byte(a.Backfill.Request), backfillMark))
+		lost = errors.Join(lost, writeFile(o.Backfill, []byte(a.Backfill.Request)))
 	}
 	if o.json() {
 		return reported(s, writeJSON(s, a), lost, status)

@@ -130,9 +130,13 @@ func replaceable(path string, marks ...string) error {
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return nil // writing says what is wrong with it
 	}
-	data, err := os.ReadFile(path)
-	shows := func(mark string) bool { return bytes.Contains(data[:min(len(data), 400)], []byte(mark)) }
-	if err != nil || slices.ContainsFunc(marks, shows) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	begin, err := io.ReadAll(io.LimitReader(f, 400))
+	if err != nil || slices.ContainsFunc(marks, func(mark string) bool { return bytes.Contains(begin, []byte(mark)) }) {
 		return nil
 	}
 	return usage(fmt.Errorf("%s holds something else: it is not overwritten", path), "name another file, or remove this one first")

@@ -30,13 +30,13 @@ var reportForms = map[string]func(io.Writer, report.Result) error{
 }
 
 // reportMarks are what the beginning of each form's files shows.
-var reportMarks = map[string]string{"junit": "<testsuites", "sarif": "sarif", "markdown": "(exit status ", "html": "<!DOCTYPE html>", "json": `"drkit.`}
+var reportMarks = map[string]string{"junit": "<testsuites", "sarif": "sarif", "markdown": "(exit status ", "html": "default-src 'none'; style-src 'unsafe-inline'", "json": `"drkit.drill-result/`}
 
 // What the beginnings of other files show that drkit writes.
 const (
 	resultMark   = `"drkit.verify/`
 	probesMark   = `"drkit.probes/`
-	metricsMark  = "drkit_"
+	metricsMark  = "# HELP drkit_"
 	bundleMark   = "application/vnd.dev.sigstore.bundle"
 	backfillMark = `"ConfirmationRequired"`
 )
@@ -79,7 +79,7 @@ func checkReports(specs []string, allowed ...string) error {
 	for _, spec := range specs {
 		form, path, file := strings.Cut(spec, "=")
 		hint := "use one of: " + strings.Join(forms, ", ")
-		if form == "json" { // no form of these: the result itself
+		if form == "json" && !slices.Contains(allowed, form) { // the result itself
 			hint += "; JSON is printed with --output json, and verify writes it with --result FILE"
 		}
 		if !slices.Contains(allowed, form) || file == (form == "github") || file && path == "" {

@@ -41,7 +41,7 @@ func findingLevel(s manifest.Severity, strict bool) report.Level {
 // gateRules are all rules of the gate, as the reports list them.
 func gateRules(strict bool) []report.Rule {
 	var all []report.Rule
-	for _, r := range append(rules.All(), rules.Settings) {
+	for _, r := range rules.Told() {
 		all = append(all, report.Rule{ID: r.ID, Title: r.Title, Text: r.Sentence, Doc: r.Doc(), Level: findingLevel(r.Severity, strict)})
 	}
 	return all
@@ -74,7 +74,7 @@ func (o checkOptions) result(res checked, svc *service.Service) report.Result {
 
 func findingRows(findings []manifest.Finding, at places, strict bool) []report.Row {
 	titles := map[string]string{}
-	for _, r := range append(rules.All(), rules.Settings) {
+	for _, r := range rules.Told() {
 		titles[r.ID] = r.Title
 	}
 	var rows []report.Row

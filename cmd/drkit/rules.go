@@ -13,7 +13,7 @@ func newRules(s *streams) *cobra.Command {
 	c := &cobra.Command{Use: "rules", Short: "List and explain the rules of the manifest gate"}
 	c.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the rules", RunE: func(*cobra.Command, []string) error {
-			for _, r := range append(rules.All(), rules.Settings) {
+			for _, r := range rules.Told() {
 				if _, err := fmt.Fprintf(s.Out, "%-6s %-9s %s\n", r.ID, r.Severity, r.Title); err != nil {
 					return err
 				}
@@ -21,7 +21,7 @@ func newRules(s *streams) *cobra.Command {
 			return nil
 		}},
 		&cobra.Command{Use: "explain RULE", Short: "Explain a rule", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
-			for _, r := range append(rules.All(), rules.Settings) {
+			for _, r := range rules.Told() {
 				if plainID(r.ID) == plainID(args[0]) {
 					_, err := fmt.Fprintf(s.Out, "%s (%s at most): %s\n\n%s\n\nMore: %s\n", r.ID, r.Severity, r.Title, r.Sentence, r.Doc())
 					return err

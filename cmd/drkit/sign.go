@@ -123,6 +123,11 @@ func runManifestSign(ctx context.Context, s *streams, o signOptions) error {
 			return usage(fmt.Errorf("--ignore-path %q is no path below the model", p), "name a file or folder relative to the model, without .. and without patterns")
 		}
 	}
+	if !toStdout(o.Out) {
+		if err := replaceable(o.Out, bundleMark); err != nil { // before a large model is hashed
+			return err
+		}
+	}
 	st, err := o.statement(ctx, s)
 	if err != nil {
 		return err
@@ -193,9 +198,6 @@ func (o signOptions) write(s *streams, st *oms.Statement, key crypto.Signer, bun
 	}
 	if toStdout(o.Out) {
 		_, err := s.Out.Write(bundle)
-		return err
-	}
-	if err := replaceable(o.Out, bundleMark); err != nil {
 		return err
 	}
 	if err := writeFile(o.Out, bundle); err != nil {

@@ -33,6 +33,8 @@ func CheckFile(data []byte) []ledger.Fault {
 		if own, err := e.Encode(); err != nil || !bytes.Equal(own, data) {
 			add("", "it is not written as drkit writes it: a field is missing, stands twice, or is spelled in another way, so that readers may take it for something else")
 		}
+	} else if name := twin(json.NewDecoder(bytes.NewReader(data))); name != "" {
+		add("", fmt.Sprintf("%q stands twice in one object, perhaps in other letters: readers may take either", name))
 	}
 	for _, field := range reasonless(data, e.Unknown) {
 		add(field, "it is null, and nothing says why")
@@ -55,6 +57,33 @@ func Decode(data []byte) (*Evidence, error) {
 		return nil, fmt.Errorf("it is no evidence of drkit: %w", err)
 	}
 	return &e, nil
+}
+
+// twin is a name that an object of a document has twice, "" for none. Letters count as
+// encoding/json compares names, which takes the last; RFC 8259, section 4, leaves it open.
+func twin(d *json.Decoder) string {
+	t, _ := d.Token()
+	open, ok := t.(json.Delim)
+	if !ok {
+		return ""
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if open == '{' {
+			t, _ := d.Token()
+			name, _ := t.(string)
+			folded := strings.ToLower(strings.ToUpper(name))
+			if seen[folded] {
+				return name
+			}
+			seen[folded] = true
+		}
+		if name := twin(d); name != "" {
+			return name
+		}
+	}
+	_, _ = d.Token() // the end
+	return ""
 }
 
 // contradictions compares what follows from the rest with what is written.

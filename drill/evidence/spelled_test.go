@@ -26,6 +26,7 @@ func TestSpelledOtherwise(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"a gate failed, in capitals it passed": {gates + `"result": "failed", "RESULT": "passed"` + data[len(gates)+len(passed):], "not written as drkit writes it"},
 		"a gate twice":                         {gates + `"result": "failed", "result": "passed"` + data[len(gates)+len(passed):], "not written as drkit writes it"},
+		"the same in an older version":         {strings.Replace(gates, Schema, "drkit.evidence/1.1", 1) + `"result": "failed", "RESULT": "passed"` + data[len(gates)+len(passed):], `"RESULT" stands twice`},
 		"no problems":                          {regexp.MustCompile(`(?m)^  "problems": \[\],\n`).ReplaceAllString(data, ""), "not written as drkit writes it"},
 		"a list that follows":                  {strings.TrimSuffix(data, "}\n") + ", \"Gates\": []}\n", "not written as drkit writes it"},
 		"something behind":                     {data + "{}\n", "no evidence of drkit"},

@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +10,8 @@ import (
 	"drkit/internal/errext"
 )
 
-// A run that lies in two folders is not judged by one of them, whichever is whole: not
-// even by a link to it, but for the same folder under two names.
+// A run that lies in two folders is not judged by one of them, whichever is whole. One
+// folder under two names is one.
 func TestRunInTwoFolders(t *testing.T) {
 	w, runs := three(t)
 	backup := t.TempDir()
@@ -28,7 +27,7 @@ func TestRunInTwoFolders(t *testing.T) {
 	}
 	alias := filepath.Join(t.TempDir(), "alias")
 	if err := os.Symlink(w.dir, alias); err != nil {
-		t.Fatal(errors.Unwrap(err))
+		t.Fatal(err)
 	}
 	if a := w.check(Options{Dirs: []string{w.dir, alias}, Runs: runs[:1]}); len(a.Faults) == 0 {
 		t.Error("the changed evidence was not found")

@@ -39,6 +39,9 @@ func All() []Rule {
 var Settings = Rule{ID: "drkit.yaml", Severity: manifest.Degraded, Title: "drkit.yaml names what is not there or not used",
 	Sentence: "What drkit.yaml names is there, and this version of drkit uses it."}
 
+// Told are all rules that a user can meet: those of a manifest, and Settings.
+func Told() []Rule { return append(All(), Settings) }
+
 // Check applies every rule to a manifest. The findings come gravest first.
 func Check(m *manifest.Manifest) []manifest.Finding {
 	v := newView(m)
